@@ -23,6 +23,8 @@ const char *err_str(int err)
         return "not found";
     case ERR_TLS:
         return "TLS failure";
+    case ERR_QUOTA:
+        return "its quota is used up";
     default:
         break;
     }

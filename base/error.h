@@ -15,6 +15,7 @@ enum err {
     ERR_LOCKED = -1006,  /* somebody else holds it */
     ERR_MISSING = -1007, /* no such thing */
     ERR_TLS = -1008,     /* the TLS library refused; details in the stream */
+    ERR_QUOTA = -1009,   /* whoever wants it has as much as it may have */
 };
 
 /* Text for a code of enum err or a negative errno; static or thread-local storage, never freed. */

@@ -93,6 +93,7 @@ void smtp_server_reset(struct smtp_server *server)
     server->chunk_left = 0;
     server->is_last_chunk = false;
     server->has_failed = false;
+    server->refuses_recipients = false;
     clear_batch(server);
 }
 
@@ -533,6 +534,15 @@ void smtp_server_fail(struct smtp_server *server, int code, const char *enhanced
         server->fail_code = code;
         print_reply(server->fail_text, sizeof(server->fail_text), enhanced, text);
     }
+}
+
+void smtp_server_refuse_recipients(struct smtp_server *server, int code, const char *enhanced,
+                                   const char *text)
+{
+    assert(code >= 400 && code < 600 && server->state == SMTP_SERVER_MAIL_WAIT);
+    server->refuses_recipients = true;
+    server->fail_code = code;
+    print_reply(server->fail_text, sizeof(server->fail_text), enhanced, text);
 }
 
 void smtp_server_refuse(struct smtp_server *server, int code, const char *enhanced,

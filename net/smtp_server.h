@@ -179,8 +179,9 @@ struct smtp_server {
     bool is_staged;  /* the shell accepted ENVELOPE and has seen no end of it */
     bool is_aborted; /* SMTP_SERVER_ABORTED is due */
     bool is_stopping;
-    bool is_close_told; /* SMTP_SERVER_CLOSE was returned */
-    bool has_failed;    /* smtp_server_fail() */
+    bool is_close_told;      /* SMTP_SERVER_CLOSE was returned */
+    bool refuses_recipients; /* with fail_code and fail_text */
+    bool has_failed;         /* smtp_server_fail() */
     int fail_code;
     char fail_text[128]; /* with the enhanced code */
     int skip_code;       /* reply after SMTP_SERVER_SKIP */
@@ -226,6 +227,11 @@ void smtp_server_auth_answer(struct smtp_server *server, enum smtp_server_auth a
  * enhanced like "2.0.0"; text one line without CR and LF, cut at 400 bytes. */
 void smtp_server_answer(struct smtp_server *server, int code, const char *enhanced,
                         const char *text, usec_t now);
+
+/* The shell takes no recipients in the transaction whose SMTP_SERVER_ENVELOPE it answers: each RCPT
+ * that is right otherwise gets this 4xx or 5xx reply. Before that answer. */
+void smtp_server_refuse_recipients(struct smtp_server *server, int code, const char *enhanced,
+                                   const char *text);
 
 /* The shell cannot keep the transaction (between ENVELOPE and MESSAGE): the rest of the content
  * is read and dropped, and the end of it gets this 4xx or 5xx reply. ABORTED follows. */

@@ -206,6 +206,8 @@ static enum smtp_server_event run_rcpt(struct smtp_server *server,
         smtp_server_error(server, 550, "5.1.2 Error: no route to domain");
     } else if (limit != 0 && server->recipient_count >= limit) {
         refuse_overshoot(server);
+    } else if (server->refuses_recipients) {
+        smtp_server_reply(server, server->fail_code, server->fail_text);
     } else {
         add_recipient(server, smtp_address_slice(&address));
     }

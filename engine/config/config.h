@@ -135,6 +135,8 @@ struct config_tenant {
     enum mail_class class;                 /* MAIL_CLASS_COUNT: the listener's */
     struct config_texts classes;           /* words, as written; see allowed_classes */
     unsigned allowed_classes;              /* bits, by mail_class_bit */
+    int queue_limit;                       /* messages; 0: none */
+    bool inject;                           /* its mail is accepted */
     /* Over all that the tenant sends; of "*" each tenant has its own. */
     struct rate_rule max_message_rate, max_recipient_rate, max_message_quota;
 };
@@ -321,6 +323,7 @@ struct config {
     size_t tenant_count;
     const struct config_tenant **tenant_order; /* [tenant_count], sorted for config_tenant_find */
     const struct config_tenant *other_tenants; /* of "*"; NULL: no section */
+    bool has_queue_limits;                     /* some of them */
     struct config_egress_source *egress_sources;
     size_t egress_source_count;
     struct config_egress_pool *egress_pools;

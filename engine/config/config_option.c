@@ -357,6 +357,19 @@ const struct config_option config_options[] = {
          "`sluice_tenant_class_lowered_total`). `bulk` is always allowed. Tenants without a "
          "section, and mail of nobody, are allowed what `tenant \"*\"` is, whether it stands "
          "there or not."),
+    INT("queue_limit", TENANT(queue_limit), "0", 0, INT_MAX,
+        "Messages of this tenant that may be queued, in whatever state; of `\"*\"` each tenant has "
+        "its "
+        "own. Beyond it mail is refused, with the tenant and the limit: over SMTP 452, at RCPT, or "
+        "at "
+        "the end of the message where the listener has a `tenant_header`; over HTTP 429. Others do "
+        "not "
+        "notice. With a limit anywhere all queued mail is counted at the start. 0: no limit."),
+    BOOL("inject", TENANT(inject), "yes",
+         "Accept mail of this tenant. `no` suspends it as a sender: new mail is refused, over SMTP "
+         "with 450 at RCPT or at the end of the message as for `queue_limit`, over HTTP with 403; "
+         "what "
+         "is queued goes on (`sluice suspend --tenant` holds that)."),
     TEXT("pool", TENANT(pool_name), NULL, "the transport's `source_pool`", 64,
          "The `pool` whose sources this tenant's mail leaves from, whichever transport it takes."),
     RATE("max_message_rate", TENANT(max_message_rate),

@@ -175,6 +175,7 @@ int config_check_tenants(struct config_loader *l, struct config *c)
         check_tenant_name(l, c, i);
         check_pool(l, c, i);
         check_classes(l, c, i);
+        c->has_queue_limits = c->has_queue_limits || c->tenants[i].queue_limit > 0;
     }
     return sort_sections(c);
 }

@@ -23,6 +23,8 @@
 #include "engine/post/message.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
+#include "engine/tally/queue_count.h"
+#include "engine/tally/tally.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -332,12 +334,24 @@ static void send_part(struct injected *m, bool is_last)
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
+/* Answers that the tenant has no room; returns false. */
+static bool refuse_full(struct api_call *c, struct slice tenant, uint64_t limit)
+{
+    tenant = tenant.len > 0 ? tenant : SLICE("-");
+    api_retry_after(c, RETRY_CLOSED);
+    api_error(c, 429, "full",
+              "tenant %.*s has as many messages queued as it may: queue_limit = %llu",
+              (int)tenant.len, tenant.data, (unsigned long long)limit);
+    return false;
+}
+
 static void finish_injection(struct injection *n)
 {
     struct injector *j = n->injector;
     size_t stored = 0;
     json_t *ids = json_array(), *results = json_array();
     const char *why = "";
+    const struct injected *full = NULL;
     for (size_t i = 0; i < n->count; i++) {
         struct injected *m = &n->messages[i];
         json_t *result = json_object();
@@ -349,11 +363,16 @@ static void finish_injection(struct injection *n)
             api_set_text(result, "id", slice_make(id, MESSAGE_ID_TEXT - 1));
         } else {
             why = inject_request_error(m->error);
+            full = m->error == ERR_QUOTA ? m : full;
             api_set_text(result, "error", slice_of(why));
         }
         (void)json_array_append_new(results, result);
     }
-    if (stored == 0) {
+    if (stored == 0 && full != NULL) {
+        struct slice tenant = label_slice(&full->composition.tenant);
+        (void)refuse_full(n->call, tenant,
+                          queue_count_limit(settings_of(j->engine)->config, tenant));
+    } else if (stored == 0) {
         api_retry_after(n->call, RETRY_CLOSED);
         api_error(n->call, 503, "unavailable", "%s", why);
     } else {
@@ -504,6 +523,46 @@ static bool open_intakes(struct injection *n, usec_t now)
     return true;
 }
 
+/* How many messages of the request are of this tenant. */
+static uint64_t count_of_tenant(const struct injection *n, struct slice tenant)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < n->count; i++) {
+        count += slice_ieq(label_slice(&n->messages[i].composition.tenant), tenant);
+    }
+    return count;
+}
+
+/* Whether the tenants of the messages may have them queued. If not, answers and returns false: of a
+ * batch all is refused. The spool writer has the last word, as it counts what comes meanwhile. */
+static bool may_send(struct injection *n)
+{
+    struct engine *e = n->injector->engine;
+    const struct config *config = settings_of(e)->config;
+    if (config->tenant_count == 0) {
+        return true;
+    }
+    struct slice before = {NULL, 0};
+    for (size_t i = 0; i < n->count; i++) {
+        struct slice tenant = label_slice(&n->messages[i].composition.tenant);
+        const struct config_tenant *t = config_tenant_find(config, tenant);
+        uint64_t limit = queue_count_limit(config, tenant);
+        if (t != NULL && !t->inject) {
+            api_error(n->call, 403, "suspended", "tenant %.*s is suspended: inject = no",
+                      (int)tenant.len, tenant.data);
+            return false;
+        }
+        bool is_known = before.data != NULL && slice_ieq(before, tenant);
+        if (limit > 0 && !is_known &&
+            queue_count_of(e->tally->queued, tenant) + count_of_tenant(n, tenant) > limit) {
+            atomic_fetch_add_explicit(&e->refused, 1, memory_order_relaxed);
+            return refuse_full(n->call, tenant, limit);
+        }
+        before = tenant;
+    }
+    return true;
+}
+
 static void begin_injection(struct injection *n)
 {
     struct injector *j = n->injector;
@@ -535,7 +594,8 @@ void inject_post(struct clerk *k, struct api_call *c)
     struct injection *n = injection_new(j, c, request.count);
     if (n == NULL) {
         api_error(c, 503, "unavailable", "out of memory");
-    } else if (compose_all(n, &request, now) && has_ids(j, n) && open_intakes(n, now)) {
+    } else if (compose_all(n, &request, now) && has_ids(j, n) && may_send(n) &&
+               open_intakes(n, now)) {
         begin_injection(n);
         n = NULL;
     }

@@ -244,5 +244,8 @@ const char *inject_request_error(int error)
     if (error == -ENOSPC || error == -EDQUOT) {
         return "insufficient system storage";
     }
+    if (error == ERR_QUOTA) {
+        return "its tenant has as many messages queued as it may";
+    }
     return error == -ENOMEM ? "out of memory" : "the spool could not store it";
 }

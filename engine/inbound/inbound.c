@@ -11,6 +11,8 @@
 #include "engine/post/message.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
+#include "engine/tally/queue_count.h"
+#include "engine/tally/tally.h"
 #include "net/smtp_server.h"
 #include "net/stream.h"
 #include "net/tls.h"
@@ -105,6 +107,59 @@ static void count_refusal(struct inbound *c)
 /* Clients go elsewhere, or come again: a transaction that has begun is finished. */
 static const char drain_text[] = "System is being drained, no mail is taken";
 
+enum { REFUSAL_TEXT = 160 };
+
+/* Why the tenant may not have more mail queued; false: it may. */
+static bool is_refused(const struct engine *e, struct slice tenant, bool is_full, int *ret_code,
+                       const char **ret_status, char ret_text[static REFUSAL_TEXT])
+{
+    const struct config *config = settings_of(e)->config;
+    const struct config_tenant *t = config_tenant_find(config, tenant);
+    uint64_t limit = queue_count_limit(config, tenant);
+    const struct slice name = tenant.len > 0 ? tenant : SLICE("-");
+    if (t != NULL && !t->inject) {
+        *ret_code = 450;
+        *ret_status = "4.7.1";
+        (void)snprintf(ret_text, REFUSAL_TEXT, /* it fits */
+                       "Tenant %.*s is suspended and may not send, try again later", (int)name.len,
+                       name.data);
+        return true;
+    }
+    if (limit > 0 && (is_full || queue_count_of(e->tally->queued, tenant) >= limit)) {
+        *ret_code = 452;
+        *ret_status = "4.3.1";
+        (void)snprintf(ret_text, REFUSAL_TEXT, /* it fits */
+                       "Tenant %.*s has as many messages queued as it may (%llu), try again later",
+                       (int)name.len, name.data, (unsigned long long)limit);
+        return true;
+    }
+    return false;
+}
+
+/* Where no header field can name another tenant, as in settle_tenant of reception.c, it is known
+ * already whose the mail is: recipients are refused, before the client sends its content for nothing. */
+static void refuse_early(struct inbound *c)
+{
+    const struct config_listener *lc = c->rules->config;
+    char text[REFUSAL_TEXT];
+    const char *status;
+    int code;
+    struct label tenant = c->reception.bound;
+    if (tenant.len == 0 && lc != NULL && lc->tenant_header != NULL) {
+        return;
+    }
+    if (tenant.len == 0 && lc != NULL && lc->tenant != NULL) {
+        label_set(&tenant, slice_of(lc->tenant));
+    }
+    if (tenant.len == 0 && c->smtp.is_authenticated) {
+        label_set(&tenant, c->smtp.auth_username);
+    }
+    if (is_refused(c->worker->engine, label_slice(&tenant), false, &code, &status, text)) {
+        count_refusal(c);
+        smtp_server_refuse_recipients(&c->smtp, code, status, text);
+    }
+}
+
 static void accept_envelope(struct inbound *c)
 {
     struct engine *e = c->worker->engine;
@@ -140,6 +195,7 @@ static void accept_envelope(struct inbound *c)
         smtp_server_answer(&c->smtp, 451, "4.3.0", "Out of resources, try again later", now);
         return;
     }
+    refuse_early(c);
     smtp_server_answer(&c->smtp, 250, "2.1.0", "Ok", now);
 }
 
@@ -196,6 +252,21 @@ static void refuse_tenant(struct inbound *c)
                        c->worker->now);
 }
 
+/* The message is complete, and its tenant may not have it queued. */
+static void answer_refused(struct inbound *c)
+{
+    char text[REFUSAL_TEXT];
+    const char *status = "4.3.1";
+    int code = 452;
+    if (!is_refused(c->worker->engine, c->reception.intake->envelope.tenant, true, &code, &status,
+                    text)) {
+        (void)snprintf(text, sizeof(text), "Try again"); /* a reload took the limit away */
+    }
+    count_refusal(c);
+    smtp_server_answer(&c->smtp, code, status, text, c->worker->now);
+    drop_reception(c);
+}
+
 static void take_message(struct inbound *c)
 {
     struct engine *e = c->worker->engine;
@@ -213,6 +284,12 @@ static void take_message(struct inbound *c)
     }
     if (c->reception.odd_labels > 0) {
         atomic_fetch_add_explicit(&e->odd_labels, c->reception.odd_labels, memory_order_relaxed);
+    }
+    const struct config_tenant *t =
+        config_tenant_find(settings_of(e)->config, c->reception.intake->envelope.tenant);
+    if (t != NULL && !t->inject) {
+        answer_refused(c);
+        return;
     }
     send_part(c, true);
 }
@@ -523,7 +600,9 @@ void inbound_stored(struct worker *w, struct intake *in)
         free_session(c);
         return;
     }
-    if (in->error != 0) {
+    if (in->error == ERR_QUOTA) {
+        answer_refused(c);
+    } else if (in->error != 0) {
         answer_error(c, in->error, in->is_last);
         drop_reception(c);
     } else if (in->is_last) {

@@ -36,7 +36,8 @@ struct intake {
     /* filled by the writer */
     bool is_last; /* came as LETTER_STORE, or is a notice */
     struct spool_position position;
-    int error; /* 0 or what refused it */
+    bool is_counted; /* in the number of messages that its tenant has queued */
+    int error;       /* 0 or what refused it */
 };
 
 /* NULL when out of memory. */

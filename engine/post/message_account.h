@@ -33,6 +33,7 @@ struct message_account {
     uint32_t pending;     /* recipients without a result */
     bool lacks_results;   /* some recipient's result could not be made: all of it is tried again */
     bool is_settled;      /* the transaction being written ends this activation */
+    bool is_removed;      /* ... and takes the message out of the queue */
     struct result *fresh; /* results that are not durable yet */
     struct message_stored stored;
     struct list touched;   /* linked while `fresh` is not empty */

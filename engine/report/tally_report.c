@@ -3,6 +3,8 @@
 
 #include "engine/http/clerk.h"
 #include "engine/state/engine.h"
+#include "engine/state/settings.h"
+#include "engine/tally/queue_count.h"
 #include "engine/tally/responses.h"
 #include "engine/tally/tally.h"
 
@@ -30,7 +32,7 @@ static int compare_rows(const void *a, const void *b)
     return (x->weight < y->weight) - (x->weight > y->weight);
 }
 
-static json_t *tenant_object(const struct tally_row *r)
+static json_t *tenant_object(const struct engine *e, const struct tally_row *r)
 {
     static const struct {
         const char *name;
@@ -44,8 +46,14 @@ static json_t *tenant_object(const struct tally_row *r)
         {"lowered", TALLY_LOWERED},
     };
     json_t *o = json_object();
+    bool is_other = r == tally_table_row(e->tally->tenants, TALLY_ROW_OTHER);
+    uint64_t limit = queue_count_limit(settings_of(e)->config, tally_row_name(r));
     if (o != NULL) {
         api_set_text(o, "tenant", tally_row_name(r));
+        if (limit > 0 && !is_other) {
+            api_set_number(o, "queued", queue_count_of(e->tally->queued, tally_row_name(r)));
+            api_set_number(o, "queue_limit", limit);
+        }
         for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
             api_set_number(o, members[i].name, tally_row_value(r, members[i].value));
         }
@@ -71,7 +79,7 @@ void tally_report_tenants(struct clerk *k, struct api_call *c)
     }
     qsort(list, count, sizeof(*list), compare_rows);
     for (uint32_t i = 0; i < count; i++) {
-        api_put(c, tenant_object(list[i].row));
+        api_put(c, tenant_object(k->engine, list[i].row));
     }
     free(list);
     api_end(c, false);

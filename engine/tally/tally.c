@@ -6,6 +6,7 @@
 #include "engine/config/config.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
+#include "engine/tally/queue_count.h"
 #include "engine/tally/responses.h"
 
 #include <stdlib.h>
@@ -192,11 +193,12 @@ struct tally *tally_new(const struct config *config)
     t->transports = tally_table_new(seed);
     t->sources = tally_table_new(seed);
     t->responses = responses_new(seed);
+    t->queued = queue_count_new();
     t->transport_rows = calloc(count + 1, sizeof(*t->transport_rows));
     t->spans = calloc(count + 1, sizeof(*t->spans));
     t->classes = calloc(count + 1, sizeof(*t->classes));
     if (t->tenants == NULL || t->transports == NULL || t->sources == NULL || t->responses == NULL ||
-        t->transport_rows == NULL || t->spans == NULL || t->classes == NULL) {
+        t->queued == NULL || t->transport_rows == NULL || t->spans == NULL || t->classes == NULL) {
         tally_free(t);
         return NULL;
     }
@@ -213,6 +215,7 @@ void tally_free(struct tally *t)
         tally_table_free(t->transports);
         tally_table_free(t->sources);
         responses_free(t->responses);
+        queue_count_free(t->queued);
         free(t->transport_rows);
         free(t->spans);
         free(t->classes);

@@ -20,6 +20,7 @@
 
 struct config;
 struct message;
+struct queue_count;
 struct responses;
 struct result;
 struct spool_envelope;
@@ -45,6 +46,7 @@ struct tally {
     uint8_t first_bounds[64]; /* by the highest bit of a span: the first bound that may hold it */
     struct tally_table *tenants, *transports, *sources;
     struct responses *responses;
+    struct queue_count *queued;                     /* see queue_count.h */
     _Atomic uint64_t (*classes)[REPLY_CLASS_COUNT]; /* [room + 1]: refusals by class, the last row
                                                      * those of no transport */
     struct tally_row **transport_rows;              /* [room] */

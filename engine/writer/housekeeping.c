@@ -221,3 +221,17 @@ void housekeeping_committed(struct housekeeping *h, struct outbox *to_activator)
     h->discarded = 0;
     h->park_count = 0;
 }
+
+void housekeeping_store_end(struct engine *e)
+{
+    struct spool_txn *txn = NULL;
+    uint64_t cut = atomic_load_explicit(&e->undurable, memory_order_relaxed);
+    if (spool_begin(e->store, &txn) != 0) {
+        return;
+    }
+    if (spool_store_bound(txn, cut) != 0) {
+        spool_abort(txn);
+    } else if (spool_commit(txn) != 0) {
+        log_warning("spool: how the run ended could not be written");
+    }
+}

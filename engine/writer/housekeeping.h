@@ -56,4 +56,9 @@ bool housekeeping_is_due(const struct housekeeping *h);
 MUST_USE int housekeeping_put(struct housekeeping *h, struct spool_txn *txn);
 void housekeeping_committed(struct housekeeping *h, struct outbox *to_activator);
 
+/* Stores, at the end of an orderly run, how many dispatched recipients have no durable result: the
+ * stop cut these deliveries short, and no others may repeat. When this cannot be written, the next
+ * start reports the larger bound of a crash. */
+void housekeeping_store_end(struct engine *e);
+
 #endif

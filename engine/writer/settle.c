@@ -477,6 +477,7 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
         return err;
     }
     if ((!e.has_deferred && !e.has_parked) || e.is_expired) {
+        m->account.is_removed = true;
         return spool_remove(txn, &m->position);
     }
     err = store_states(txn, m, m->account.fresh, true);
@@ -509,7 +510,7 @@ int settle_write_journal(struct settle *s, struct spool_store *store)
     s->is_journal_only = true;
     list_foreach(m, &s->delivered, struct message, account.touched)
     {
-        m->account.is_settled = true;
+        m->account.is_settled = m->account.is_removed = true;
         int err = spool_journal_removal(store, &m->position);
         if (err != 0) {
             return err;
@@ -537,8 +538,8 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
     settle_log_delivered(s);
     list_foreach(m, &s->delivered, struct message, account.touched)
     {
-        m->account.is_settled =
-            true; /* the transaction stores the journal's other messages, not these */
+        /* the transaction stores the journal's other messages, not these */
+        m->account.is_settled = m->account.is_removed = true;
     }
     list_foreach_safe(m, &s->touched, struct message, account.touched)
     {
@@ -550,7 +551,7 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
             break;
         }
         log_results(s, m);
-        m->account.is_settled = false;
+        m->account.is_settled = m->account.is_removed = false;
         int err = m->account.pending == 0 ? settle_message(s, txn, m, now)
                                           : store_states(txn, m, m->account.fresh, false);
         if (err == SETTLE_LATER) {
@@ -562,7 +563,8 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
             message_id_format(m->envelope.id, id);
             log_error("spool: message %s: %s%s", id, err_str(err),
                       m->account.pending == 0 ? "; its records are in quarantine" : "");
-            err = m->account.pending == 0 ? spool_quarantine(txn, &m->position) : 0;
+            m->account.is_removed = m->account.pending == 0;
+            err = m->account.is_removed ? spool_quarantine(txn, &m->position) : 0;
         }
         if (err != 0) {
             return err;

@@ -25,6 +25,7 @@
 #include "engine/state/settings.h"
 #include "engine/tally/tally.h"
 #include "engine/worker/worker.h"
+#include "engine/writer/admission.h"
 #include "engine/writer/housekeeping.h"
 #include "engine/writer/journaled.h"
 #include "engine/writer/notice.h"
@@ -77,6 +78,7 @@ struct spool_writer {
     usec_t delivered_due; /* monotonic: settle.delivered must be written by then; 0: it is empty */
     usec_t touched_due;   /* likewise for results that need a transaction */
     usec_t journal_after; /* monotonic: the journal failed and is not used before */
+    struct admission admission;
 };
 
 /* The event lines of results must be in the file before the commit that acts on them. */
@@ -118,6 +120,7 @@ int spool_writer_new(struct engine *engine, struct spool_writer **ret)
     if (err == 0) {
         err = spool_reader_new(engine->store, &w->reader);
     }
+    admission_init(&w->admission, engine, w->reader);
     /* Out of memory: the lines of expired recipients have no class. */
     const struct notice_log log = {
         .lines = &w->log, .write = write_gathered, .ctx = w, .matcher = reply_matcher_new()};
@@ -345,6 +348,7 @@ static void count_reception(struct spool_writer *w, const struct intake *in)
 static void message_done(void *ctx, struct message *m)
 {
     struct spool_writer *w = ctx;
+    admission_settled(&w->admission, m);
     journaled_drop(&w->journaled, m);
     if (m->envelope.recipient_count >= SPOOL_REASONS_AT_ONCE) {
         /* Removes reasons that spool_remove left, also those of an earlier attempt; it does nothing
@@ -421,6 +425,7 @@ static void batch_committed(struct spool_writer *w, bool is_journal) ON_ROLE(w->
     for (uint32_t i = 0; i < w->settle.notice_count; i++) {
         struct intake *in = w->settle.notices[i];
         notice_log_reception(&w->log, in, now);
+        admission_notice(&w->admission, in);
         announce(w, in);
         intake_free(in);
     }
@@ -437,6 +442,7 @@ static void batch_committed(struct spool_writer *w, bool is_journal) ON_ROLE(w->
     for (uint32_t i = 0; i < w->part_count; i++) {
         struct intake *in = w->parts[i];
         give_memory_back(w, in);
+        admission_answered(&w->admission, in, in->error == 0);
         if (is_journal) {
             announce_journaled(w, in);
         } else if (in->is_last && in->error == 0) {
@@ -448,6 +454,9 @@ static void batch_committed(struct spool_writer *w, bool is_journal) ON_ROLE(w->
     w->batch_bytes = 0;
     engine_durable(w->engine, durable);
     if (!is_journal) {
+        if (w->housekeeping.damaged_count > 0) {
+            admission_doubt(&w->admission);
+        }
         housekeeping_committed(&w->housekeeping, w->to_activator);
     }
 }
@@ -456,6 +465,7 @@ static void refuse_parts(struct spool_writer *w, int err)
 {
     for (uint32_t i = 0; i < w->part_count; i++) {
         give_memory_back(w, w->parts[i]);
+        admission_answered(&w->admission, w->parts[i], false);
         answer(w, w->parts[i], err);
     }
     w->part_count = 0;
@@ -514,6 +524,7 @@ static void try_again(struct spool_writer *w) ON_ROLE(w->post)
         return;
     }
     batch_committed(w, false);
+    admission_doubt(&w->admission);
     w->is_broken = false;
     engine_gate_clear(w->engine, ENGINE_GATE_BROKEN);
     log_info("spool: works again");
@@ -640,6 +651,22 @@ static int commit(struct spool_writer *w, enum commit *kind) ON_ROLE(w->post)
     return write_batch(w);
 }
 
+/* Refuses what its tenant has no room for. */
+static void admit_parts(struct spool_writer *w)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < w->part_count; i++) {
+        struct intake *in = w->parts[i];
+        if (in->is_last && !admission_take(&w->admission, in)) {
+            give_memory_back(w, in);
+            answer(w, in, ERR_QUOTA);
+        } else {
+            w->parts[kept++] = in;
+        }
+    }
+    w->part_count = kept;
+}
+
 static void pass(struct spool_writer *w) ON_ROLE(w->post)
 {
     if (w->rotate) {
@@ -647,6 +674,9 @@ static void pass(struct spool_writer *w) ON_ROLE(w->post)
         if (w->engine->events != NULL && event_log_reopen(w->engine->events) != 0) {
             log_error("event log: cannot reopen the file; the old one stays in use");
         }
+    }
+    if (!w->is_broken && admission_begin(&w->admission, &w->journaled)) {
+        admit_parts(w);
     }
     enum commit kind = w->is_broken ? COMMIT_NOTHING : next_commit(w);
     if (w->is_broken) {
@@ -707,24 +737,6 @@ static void nap_writer(struct spool_writer *w, bool is_flushed) ON_ROLE(w->post)
     post_nap_finish(&w->post);
 }
 
-/* Stores, at the end of an orderly run, how many dispatched recipients have no durable result: the
- * stop cut these deliveries short, and no others may repeat. When this cannot be written, the next
- * start reports the larger bound of a crash.
- */
-static void store_orderly_end(struct spool_writer *w)
-{
-    struct spool_txn *txn = NULL;
-    uint64_t cut = atomic_load_explicit(&w->engine->undurable, memory_order_relaxed);
-    if (spool_begin(w->engine->store, &txn) != 0) {
-        return;
-    }
-    if (spool_store_bound(txn, cut) != 0) {
-        spool_abort(txn);
-    } else if (spool_commit(txn) != 0) {
-        log_warning("spool: how the run ended could not be written");
-    }
-}
-
 static void write_until_the_end(struct spool_writer *w) ON_ROLE(w->post)
 {
     for (;;) {
@@ -737,7 +749,8 @@ static void write_until_the_end(struct spool_writer *w) ON_ROLE(w->post)
             continue;
         }
         if (is_stopping && settle_is_idle(&w->settle) && spool_journal_is_empty(w->engine->store)) {
-            store_orderly_end(w); /* the journal is empty: the next start has none to read */
+            housekeeping_store_end(
+                w->engine); /* the journal is empty: the next start has none to read */
             return;
         }
         if (is_stopping && w->is_broken) {

@@ -22,7 +22,7 @@ BEFORE = {('listener', 'tenant'): 'before', ('source', 'helo_name'): 'before.tes
           ('pool', 'sources'): ['plain'], ('pool', 'weights'): [1], ('webhook', 'secret_file'): 'PASSWORD',
           ('provider', 'mx'): ['*.a.test'], ('provider', 'domains'): ['a.test']}
 AFTER = {'hostname': 'after.test', 'relay_from': ['127.0.0.1', '10.0.0.0/8'], 'users': 'USERS',
-         'tenant': 'after', 'tenant_header': 'X-Tenant', 'campaign_header': 'X-Campaign', 'class_header': 'X-Class',
+         'tenant': 'after', 'tenant_header': 'X-Tenant', 'campaign_header': 'X-Campaign', 'class_header': 'X-Class', 'inject': False,
          'classes': ['urgent', 'normal'],
          'servers': ['127.0.0.1:10'], 'types': ['Delivery'], 'headers': ['X-A: b'],
          'columns': ['rcpt', 'type'], 'pool': 'other', 'address': '127.0.0.2', 'address6': '2001:db8::2', 'map_size': '5G',
