@@ -7,6 +7,7 @@
 #include "sched/recipient_pool.h"
 #include "sched/terms.h"
 #include "sched/transport.h"
+#include "sched/turn.h"
 
 #include <string.h>
 
@@ -330,14 +331,14 @@ static int check_job(const struct sched *s, const struct job *j, struct tally *t
     return check_peers(j, ret);
 }
 
-static int check_schedule(const struct sched *s, struct tally *t, struct sched_fault *ret)
+static int check_schedule(const struct flow *f, struct tally *t, struct sched_fault *ret)
 {
-    bool has_current = s->flow.current == NULL;
+    bool has_current = f->current == NULL;
     usec_t last = INT64_MIN;
-    for (const struct job *j = list_first(&s->flow.schedule, struct job, in_schedule);
-         &j->in_schedule != &s->flow.schedule; j = list_next(j, struct job, in_schedule)) {
-        HOLD_TRUE(job_is_linked(j));
-        has_current = has_current || s->flow.current == j;
+    for (const struct job *j = list_first(&f->schedule, struct job, in_schedule);
+         &j->in_schedule != &f->schedule; j = list_next(j, struct job, in_schedule)) {
+        HOLD_TRUE(job_is_linked(j) && j->flow == f);
+        has_current = has_current || f->current == j;
         if (j->level == 0) {
             HOLD_TRUE(j->parent == NULL && j->queued_time >= last);
             last = j->queued_time;
@@ -359,17 +360,23 @@ static int check_schedule(const struct sched *s, struct tally *t, struct sched_f
     return 0;
 }
 
-static int check_by_time(const struct sched *s, struct tally *t, struct sched_fault *ret)
+static int check_by_time(const struct sched *s, const struct flow *f, struct tally *t,
+                         struct sched_fault *ret)
 {
     usec_t last = INT64_MIN;
-    for (const struct tree_node *n = s->flow.by_time.first; n != NULL; n = tree_next(n)) {
+    for (const struct tree_node *n = f->by_time.first; n != NULL; n = tree_next(n)) {
         const struct job *j = container_of(n, const struct job, in_time);
         HOLD_TRUE(job_is_linked(j) && j->queued_time >= last);
         HOLD_TRUE(tree_node_is_linked(&j->in_unread) == (j->has_more || s->next_unread == j));
         last = j->queued_time;
         t->jobs++;
     }
-    last = INT64_MIN;
+    return 0;
+}
+
+static int check_unread(const struct sched *s, struct sched_fault *ret)
+{
+    usec_t last = INT64_MIN;
     for (const struct tree_node *n = s->unread.first; n != NULL; n = tree_next(n)) {
         const struct job *j = container_of(n, const struct job, in_unread);
         HOLD_TRUE(job_is_linked(j) && j->queued_time >= last);
@@ -379,6 +386,18 @@ static int check_by_time(const struct sched *s, struct tally *t, struct sched_fa
     return 0;
 }
 
+/* Where flows take turns: it waits, and its flow has the turn at an open destination. What was touched, or
+ * had no slot when its flow was looked at last, is settled before the next selection. */
+static bool may_go(const struct sched *s, const struct peer *p)
+{
+    if (!s->flows.take_turns) {
+        return peer_is_waiting(p) && destination_is_open(s, p->destination);
+    }
+    const struct turn *t = p->destination->party->turn;
+    return peer_is_waiting(p) && !list_is_linked(&t->touched) &&
+           !p->job->flow->passed_without_slot && peer_is_open(s, p);
+}
+
 static int check_parked(const struct sched *s, const struct job *j, struct sched_fault *ret)
 {
     HOLD_TRUE(!j->is_reading && !j->is_gated && j->waiting > 0);
@@ -386,6 +405,12 @@ static int check_parked(const struct sched *s, const struct job *j, struct sched
     list_foreach(p, &j->peers, const struct peer, link)
     {
         HOLD_TRUE(tree_node_is_linked(&p->in_parked) == peer_is_waiting(p));
+        if (s->flows.take_turns) {
+            HOLD_TRUE(!may_go(s, p) ||
+                      (!job_is_blocked(j) &&
+                       tree_node_is_linked(&p->destination->party->turn->in_ready)));
+            continue;
+        }
         /* Selection finds it when it can go on. */
         HOLD_TRUE(!peer_is_waiting(p) || !destination_is_open(s, p->destination) ||
                   (!job_is_blocked(j) && (p->destination->party->work == OPEN_HOST ||
@@ -402,7 +427,7 @@ static int check_place(const struct sched *s, const struct job *j, struct sched_
     HOLD_TRUE(j->size_class == NULL || !list_is_linked(&j->in_irregular));
     HOLD_TRUE(s->config.delivery_slot_cost < 2 ||
               is_irregular == list_is_linked(&j->in_irregular) || j->size_class == NULL);
-    HOLD_TRUE(j->size_class == NULL || j == s->flow.adrift ||
+    HOLD_TRUE(j->size_class == NULL || j == j->flow->adrift ||
               (j->size_class->need == job_need(j) && j->size_class->total == job_total(j) &&
                j->place != JOB_ASIDE && j->place != JOB_HELD && !is_irregular));
     if (j->place == JOB_PARKED) {
@@ -412,23 +437,22 @@ static int check_place(const struct sched *s, const struct job *j, struct sched_
     {
         HOLD_TRUE(!tree_node_is_linked(&p->in_parked));
         HOLD_TRUE(
-            !job_is_blocked(j) || !peer_is_waiting(p) || j->place == JOB_HELD ||
-            !destination_is_open(s, p->destination) ||
+            !job_is_blocked(j) || j->place == JOB_HELD || !may_go(s, p) ||
             (j->is_gated && !placement_has_connection(s, p->destination) && !gate_allows(s, j)));
     }
     return 0;
 }
 
 /* All that stand before the current job are blocked; positions grow. */
-static int check_positions(const struct sched *s, struct sched_fault *ret)
+static int check_positions(const struct sched *s, const struct flow *f, struct sched_fault *ret)
 {
     uint64_t last = POSITION_NONE;
     bool is_passed = true;
-    list_foreach(j, &s->flow.schedule, const struct job, in_schedule)
+    list_foreach(j, &f->schedule, const struct job, in_schedule)
     {
         HOLD_TRUE(j->position > last);
         last = j->position;
-        is_passed = is_passed && s->flow.current != j;
+        is_passed = is_passed && f->current != j;
         HOLD_TRUE(!is_passed || job_is_blocked(j));
         int err = check_place(s, j, ret);
         if (err != 0) {
@@ -542,16 +566,40 @@ static int check_counts(const struct sched *s, const struct tally *t, struct sch
     return 0;
 }
 
+/* It is looked at while it has a current job. */
+static int check_flow(const struct sched *s, const struct flow *f, struct sched_fault *ret)
+{
+    uint32_t held = 0, jobs = 0;
+    for (uint32_t i = 0; i < s->connection_count; i++) {
+        const struct connection *c = connection_at(s, i);
+        held += c->flow == f;
+        HOLD_TRUE(c->flow == NULL || c->state == CONNECTION_BUSY);
+    }
+    uint64_t cursor = 0;
+    const struct table_node *node;
+    while ((node = table_next(&s->by_id, &cursor)) != NULL) {
+        jobs += container_of(node, const struct job, node)->flow == f;
+    }
+    HOLD_TRUE(f->held == held && f->jobs == jobs && f->tag % 2 == 1);
+    HOLD_TRUE(f == &s->flow || f->jobs + f->held > 0);
+    HOLD_TRUE(s->flows.take_turns || jobs == 0 || f == &s->flow);
+    HOLD_TRUE(!s->flows.take_turns || f->current == NULL || f->is_live);
+    HOLD_TRUE(!f->is_live || tree_node_is_linked(&f->in_live));
+    return 0;
+}
+
 static int check_jobs(const struct sched *s, struct tally *t, struct sched_fault *ret)
 {
     struct tally scheduled = {0}, timed = {0};
-    int err = check_schedule(s, &scheduled, ret);
-    if (err == 0) {
-        err = check_by_time(s, &timed, ret);
+    int err = 0;
+    list_foreach(f, &s->flows.all, const struct flow, all)
+    {
+        err = err != 0 ? err : check_flow(s, f, ret);
+        err = err != 0 ? err : check_schedule(f, &scheduled, ret);
+        err = err != 0 ? err : check_by_time(s, f, &timed, ret);
+        err = err != 0 ? err : check_positions(s, f, ret);
     }
-    if (err == 0) {
-        err = check_positions(s, ret);
-    }
+    err = err != 0 ? err : check_unread(s, ret);
     if (err != 0) {
         return err;
     }
@@ -585,6 +633,7 @@ int sched_check(const struct sched *s, struct sched_fault *ret)
         return fault(ret, wrong);
     }
     wrong = purse_check(s);
+    wrong = wrong != NULL ? wrong : turn_check(s);
     if (wrong != NULL) {
         return fault(ret, wrong);
     }
@@ -609,7 +658,6 @@ int sched_check(const struct sched *s, struct sched_fault *ret)
     {
         HOLD_TRUE(p->kind != SCHED_NONE);
     }
-    HOLD_TRUE(s->flow.tag % 2 == 1);
     HOLD_TRUE(s->undelivered == NULL || s->undelivered->state == ENTRY_BUSY);
     return err;
 }

@@ -9,6 +9,7 @@
 #include "sched/place/site.h"
 #include "sched/terms.h"
 #include "sched/transport.h"
+#include "sched/turn.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -181,6 +182,7 @@ struct sched_destination *destination_obtain(struct sched *s, struct slice name,
     list_init(&d->in_displaced);
     list_init(&d->in_unreachable);
     list_init(&d->in_party);
+    list_init(&d->stands);
     d->party = &d->own;
     tree_node_init(&d->own.in_ready);
     action_init(&d->resolve);
@@ -482,6 +484,10 @@ void destination_wake(struct sched *s, struct sched_destination *d)
 
 void destination_reconsider(struct sched *s, struct sched_destination *d)
 {
+    if (s->flows.take_turns) {
+        turn_touch(s, d->party);
+        return;
+    }
     if (d->party != &d->own) {
         lane_set_reconsider(s, shared_party_of(d->party)->set);
         return;

@@ -52,6 +52,7 @@ struct sched_destination {
     struct reason *reason;        /* DEAD only */
     struct peer *scratch;         /* of the job that a batch is being added to */
     struct terms *terms;          /* NULL: the config's; sched/terms.h */
+    struct list stands;           /* stand.in_destination: where flows take turns */
     struct avoidance *avoidances; /* at a site: lanes that it keeps away from, the latest first */
     usec_t state_until;           /* any thread, relaxed; the owner writes */
     /* Set at creation, any thread. */

@@ -7,6 +7,7 @@
 #include "sched/recipient_pool.h"
 #include "sched/terms.h"
 #include "sched/transport.h"
+#include "sched/turn.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -148,6 +149,9 @@ static void begin_to_wait(struct sched *s, struct sched_entry *e)
     if (p->job->owner != 0) {
         purse_count_waiting(s, p, 1);
     }
+    if (s->flows.take_turns) {
+        turn_count_waiting(s, p, 1);
+    }
     destination_recount(s, d);
     p->job->read_entries++;
 }
@@ -183,6 +187,9 @@ static void leave_waiting(struct sched *s, struct sched_entry *e)
     if (p->job->owner != 0) {
         purse_count_waiting(s, p, -1);
     }
+    if (s->flows.take_turns) {
+        turn_count_waiting(s, p, -1);
+    }
     if (!peer_is_waiting(p)) {
         parking_forget_peer(s, p);
     }
@@ -200,6 +207,9 @@ static void recount_in_flight(struct sched *s, struct sched_destination *d)
 
 void entry_select(struct sched *s, struct sched_entry *e)
 {
+    if (s->flows.take_turns) {
+        turn_charge(s, e->peer, e->count);
+    }
     leave_waiting(s, e);
     e->state = ENTRY_BUSY;
     e->tried = 0;
@@ -281,6 +291,10 @@ static void link_again(struct sched *s, struct sched_entry *e)
     shared_add(&d->waiting, 1);
     shared_add(&j->waiting, 1);
     shared_add(&s->shared.entries_waiting, 1);
+    if (s->flows.take_turns) {
+        turn_count_waiting(s, p, 1);
+        turn_give_back(s, p, e->count);
+    }
     j->selected_entries--;
     j->slots_available--;
     j->slots_used--;

@@ -1,17 +1,309 @@
-/* Flows, see sched/flow.h. Called by the public calls. */
+/* Flows, see sched/flow.h. Called by job (its flow), selection (which one is next), and connection (what
+ * they hold).
+ *
+ * A flow is looked at while it has a current job. Where several take turns those stand in trees, a class
+ * each, by the connections that they hold for their weight: who holds least goes first. A flow that
+ * is looked at in vain leaves the tree until something of it changes, so it costs a step for each change. */
 #include "sched/flow.h"
 
+#include "base/hash.h"
 #include "sched/candidate.h"
 #include "sched/job.h"
 #include "sched/parking.h"
+#include "sched/transport.h"
+#include "sched/turn.h"
 
+#include <assert.h>
+#include <errno.h>
 #include <string.h>
+
+#define WEIGHT_MAX 1000
+#define PERCENT    100
+
+static uint64_t live_key(const struct tree_node *n)
+{
+    const struct flow *f = container_of(n, const struct flow, in_live);
+    return (uint64_t)f->held * WEIGHT_MAX * WEIGHT_MAX / f->weight;
+}
 
 void flow_init(struct flow *f)
 {
     memset(f, 0, sizeof(*f));
     f->tag = 1;
+    f->weight = 1;
     job_init_lists(f);
     parking_init(f);
     candidate_init(f);
+    turn_init_flow(f);
+    list_init(&f->holds);
+    list_init(&f->passed_shares);
+    list_init(&f->all);
+    tree_node_init(&f->in_live);
+}
+
+void flow_init_lists(struct sched *s)
+{
+    struct flows *all = &s->flows;
+    for (int i = 0; i < SCHED_CLASSES; i++) {
+        tree_init(&all->live[i], live_key);
+        tree_init(&all->slotless[i], live_key);
+    }
+    list_init(&all->touched);
+    list_init(&all->all);
+    flow_init(&s->flow);
+    s->flow.number = all->numbers = 1;
+    list_push_back(&all->all, &s->flow.all);
+}
+
+int flow_init_all(struct sched *s)
+{
+    struct flows *all = &s->flows;
+    int err = table_init(&all->by_key, &s->host);
+    err = err != 0 ? err : table_init(&all->stands, &s->host);
+    err = err != 0 ? err : table_init(&all->shares, &s->host);
+    return err != 0 ? err : table_init(&all->stakes, &s->host);
+}
+
+static void unlink_live(struct flow *f, struct flows *all)
+{
+    if (tree_node_is_linked(&f->in_live)) {
+        struct tree *t = f->is_live ? all->live : all->slotless;
+        tree_remove(&t[f->key.class], &f->in_live);
+    }
+    f->is_live = false;
+}
+
+static void free_flow(struct sched *s, struct flow *f)
+{
+    assert(list_is_empty(&f->holds) && list_is_empty(&f->passed_shares));
+    unlink_live(f, &s->flows);
+    list_remove(&f->all);
+    if (f != &s->flow) {
+        table_remove(&s->flows.by_key, &f->node);
+        s->host.release(s->host.ctx, f);
+    }
+}
+
+void flow_fini_all(struct sched *s)
+{
+    list_foreach_safe(f, &s->flows.all, struct flow, all)
+    {
+        free_flow(s, f);
+    }
+    table_fini(&s->flows.by_key);
+    table_fini(&s->flows.stands);
+    table_fini(&s->flows.shares);
+    table_fini(&s->flows.stakes);
+}
+
+static bool is_same(const struct sched_flow_key *a, const struct sched_flow_key *b)
+{
+    return a->tenant == b->tenant && a->campaign == b->campaign && a->class == b->class;
+}
+
+static bool key_matches(const struct table_node *node, const void *key)
+{
+    return is_same(&container_of(node, const struct flow, node)->key, key);
+}
+
+static struct flow *flow_new(struct sched *s, const struct sched_flow_key *key, uint64_t hash)
+{
+    struct flow *f = NULL;
+    if (table_reserve(&s->flows.by_key) == 0 && (s->flows.take_turns || turn_begin(s) == 0)) {
+        f = s->host.alloc(s->host.ctx, sizeof(*f));
+    }
+    if (f != NULL) {
+        flow_init(f);
+        f->key = *key;
+        f->node.hash = hash;
+        f->number = ++s->flows.numbers;
+        table_insert(&s->flows.by_key, &f->node);
+        list_push_back(&s->flows.all, &f->all);
+    }
+    return f;
+}
+
+struct flow *flow_obtain(struct sched *s, const struct sched_flow_key *key)
+{
+    struct flow *f = &s->flow;
+    assert(key->class < SCHED_CLASSES);
+    if (!is_same(&f->key, key)) {
+        if (!s->flows.take_turns && f->jobs == 0) {
+            f->key = *key;
+            f->weight = 1;
+        } else {
+            uint64_t hash = hash_bytes(key, sizeof(*key), s->hash_seed);
+            struct table_node *node = table_find(&s->flows.by_key, hash, key_matches, key);
+            f = node == NULL ? flow_new(s, key, hash) : container_of(node, struct flow, node);
+        }
+    }
+    if (f != NULL) {
+        f->jobs++;
+    }
+    return f;
+}
+
+static void free_unused(struct sched *s, struct flow *f)
+{
+    if (f->jobs == 0 && f->held == 0 && f != &s->flow) {
+        free_flow(s, f);
+    }
+}
+
+void flow_put(struct sched *s, struct flow *f)
+{
+    assert(f->jobs > 0);
+    f->jobs--;
+    free_unused(s, f);
+    /* The last job of all: the next one may be the only flow's again. */
+    if (s->flows.take_turns && s->by_id.count == 0) {
+        unlink_live(&s->flow, &s->flows);
+        s->flows.take_turns = false;
+        s->flows.floors = (struct floors){0};
+    }
+}
+
+void flow_hold(struct sched *s, struct flow *f, int change)
+{
+    bool is_linked = tree_node_is_linked(&f->in_live);
+    struct tree *t = f->is_live ? s->flows.live : s->flows.slotless;
+    if (is_linked) {
+        tree_remove(&t[f->key.class], &f->in_live);
+    }
+    f->held += (uint32_t)change;
+    if (is_linked) {
+        tree_insert(&t[f->key.class], &f->in_live);
+    }
+    free_unused(s, f);
+}
+
+void sched_tenant_weight(struct sched *s, uint32_t tenant, uint16_t weight, usec_t now)
+{
+    transport_enter(s, now);
+    assert(weight >= 1 && weight <= WEIGHT_MAX);
+    list_foreach(f, &s->flows.all, struct flow, all)
+    {
+        if (f->key.tenant == tenant) {
+            f->weight = weight;
+            flow_hold(s, f, 0);
+        }
+    }
+}
+
+/* --- which one is next ---------------------------------------------------------------------------- */
+
+bool flow_has_current(struct sched *s)
+{
+    if (!s->flows.take_turns) {
+        return s->flow.current != NULL;
+    }
+    turn_settle_all(s); /* what has opened lets flows go on */
+    for (int i = 0; i < SCHED_CLASSES; i++) {
+        if (!tree_is_empty(&s->flows.live[i]) || !tree_is_empty(&s->flows.slotless[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void flow_wake(struct sched *s, struct flow *f)
+{
+    if (!f->is_live) {
+        unlink_live(f, &s->flows);
+        f->is_live = true;
+        tree_insert(&s->flows.live[f->key.class], &f->in_live);
+    }
+    if (!list_is_empty(&f->passed_shares)) {
+        turn_retry(s, f);
+    }
+}
+
+void flow_rest(struct sched *s, struct flow *f)
+{
+    unlink_live(f, &s->flows);
+    if (f->passed_without_slot) {
+        tree_insert(&s->flows.slotless[f->key.class], &f->in_live);
+    }
+}
+
+uint32_t flow_pick_class(const struct sched *s, const struct floors *floors,
+                         const bool waits[SCHED_CLASSES])
+{
+    int64_t due = PERCENT - s->config.class_floor;
+    bool has_lower = waits[SCHED_NORMAL] || waits[SCHED_BULK];
+    if (waits[SCHED_URGENT] && (!has_lower || floors->of_lower < due)) {
+        return SCHED_URGENT;
+    }
+    bool is_normal = waits[SCHED_NORMAL] && (!waits[SCHED_BULK] || floors->of_bulk < due);
+    return is_normal ? SCHED_NORMAL : SCHED_BULK;
+}
+
+/* What the lower ones are owed grows while they wait and a higher one is served. */
+static void charge_floor(int64_t *owed, bool waits, bool is_lower, bool is_higher, int64_t floor,
+                         int64_t units)
+{
+    if (!waits && *owed > 0) {
+        *owed = 0;
+    }
+    if (waits && is_higher) {
+        *owed += floor * units;
+    } else if (is_lower) {
+        *owed -= (PERCENT - floor) * units;
+        int64_t least =
+            -PERCENT * units; /* what it took beyond its due while nobody waited is free */
+        *owed = *owed < least ? least : *owed;
+    }
+}
+
+void flow_charge_class(const struct sched *s, struct floors *floors,
+                       const bool waits[SCHED_CLASSES], uint32_t class, uint32_t units)
+{
+    int64_t floor = s->config.class_floor;
+    bool has_lower = waits[SCHED_NORMAL] || waits[SCHED_BULK];
+    charge_floor(&floors->of_lower, has_lower, class != SCHED_URGENT && waits[SCHED_URGENT],
+                 class == SCHED_URGENT, floor, units);
+    charge_floor(&floors->of_bulk, waits[SCHED_BULK], class == SCHED_BULK && waits[SCHED_NORMAL],
+                 class == SCHED_NORMAL, floor, units);
+}
+
+static bool has_flows(const struct sched *s, int class, bool with_slotless)
+{
+    return !tree_is_empty(&s->flows.live[class]) ||
+           (with_slotless && !tree_is_empty(&s->flows.slotless[class]));
+}
+
+struct flow *flow_pick(struct sched *s)
+{
+    bool has_slot = connection_has_slot(s), is_any = false, waits[SCHED_CLASSES];
+    for (int i = 0; i < SCHED_CLASSES; i++) {
+        waits[i] = has_flows(s, i, has_slot);
+        is_any = is_any || waits[i];
+    }
+    if (!is_any) {
+        return NULL;
+    }
+    uint32_t class = flow_pick_class(s, &s->flows.floors, waits);
+    const struct tree_node *n = s->flows.live[class].first;
+    const struct tree_node *other = has_slot ? s->flows.slotless[class].first : NULL;
+    if (n == NULL || (other != NULL && live_key(other) < live_key(n))) {
+        n = other;
+    }
+    struct flow *f = container_of(n, struct flow, in_live);
+    if (has_slot && f->passed_without_slot) {
+        f->passed_without_slot = false;
+        job_unblock_all(s, f);
+        unlink_live(f, &s->flows);
+        flow_wake(s, f);
+    }
+    return f;
+}
+
+void flow_charge(struct sched *s, struct flow *f)
+{
+    bool waits[SCHED_CLASSES];
+    for (int i = 0; i < SCHED_CLASSES; i++) {
+        waits[i] = has_flows(s, i, true);
+    }
+    flow_charge_class(s, &s->flows.floors, waits, f->key.class, 1);
+    flow_hold(s, f, 0); /* behind those that hold as much */
 }

@@ -7,9 +7,17 @@
 #include "base/list.h"
 #include "sched/place/placement.h"
 #include "sched/sched.h"
+#include "sched/table.h"
 #include "sched/tree.h"
 
 struct job;
+
+/* What lower classes are owed where a higher one goes first: percents of a unit, more than 0 only
+ * while they wait. */
+struct floors {
+    int64_t of_lower; /* normal and bulk together, beside urgent */
+    int64_t of_bulk;  /* beside normal */
+};
 
 struct flow {
     /* Its jobs: schedule and by_time hold the same ones. */
@@ -19,6 +27,7 @@ struct flow {
     struct tree runnable, aside;   /* job.in_place, in the order of the schedule */
     struct tree ready[OPEN_COUNT]; /* party.in_ready, by the first job parked there;
                                     * by what they need: OPEN_NOW, OPEN_SLOT */
+    struct tree turns[OPEN_COUNT]; /* the same where flows take turns: turn.in_ready */
     uint64_t passed;               /* selection passed all positions before it: their parked jobs
                                     * and the destinations of these are blocked (5.8) */
     uint64_t tag;                  /* odd; destinations that carry it are blocked */
@@ -28,9 +37,58 @@ struct flow {
     struct job *candidate, *candidate_owner; /* cache of the search (5.5); owner NULL: invalid */
     int64_t candidate_second;
     bool passed_without_slot; /* selection ran since no slot was to be had */
+    /* What follows matters where flows take turns; sched/turn.h. */
+    bool is_live; /* in sched.flows.live: it may have something to select */
+    struct sched_flow_key key;
+    uint32_t weight; /* of its tenant in this class */
+    uint32_t jobs;
+    uint32_t held;             /* connections that it made busy */
+    uint64_t number;           /* in the order of creation, from 1 */
+    struct tree_node in_live;  /* sched.flows.live or .slotless, by what it holds */
+    struct list holds;         /* turn.in_flow: open places where it has the turn */
+    struct list passed_shares; /* share.passed: places where it had the turn in vain */
+    struct list all;           /* sched.flows.all */
+    struct table_node node;    /* sched.flows.by_key; not the first one */
+};
+
+struct flows {
+    bool take_turns; /* there are several, or were since the last job left */
+    struct list all;
+    struct tree live[SCHED_CLASSES];     /* flow.in_live: current is not NULL */
+    struct tree slotless[SCHED_CLASSES]; /* those that found nothing for want of a slot */
+    struct table by_key;
+    struct table stands, shares, stakes; /* sched/turn.h */
+    uint64_t numbers;
+    struct floors floors; /* of selections */
+    struct list touched;  /* turn.touched */
 };
 
 /* As new, without a job. */
 void flow_init(struct flow *f);
+void flow_init_lists(struct sched *s);
+MUST_USE int flow_init_all(struct sched *s); /* errors: -ENOMEM */
+void flow_fini_all(struct sched *s);
+/* The flow of that key, made when missing, with one job more. NULL when out of memory. */
+struct flow *flow_obtain(struct sched *s, const struct sched_flow_key *key);
+/* A job of it has gone: it goes with the last one, and the last connection that it holds. */
+void flow_put(struct sched *s, struct flow *f);
+/* It has a current job: selection looks at it. Only where flows take turns. */
+void flow_wake(struct sched *s, struct flow *f);
+/* The class that goes next, of those that wait; some do. */
+uint32_t flow_pick_class(const struct sched *s, const struct floors *floors,
+                         const bool waits[SCHED_CLASSES]);
+/* So many units were given to a class while those waited. */
+void flow_charge_class(const struct sched *s, struct floors *floors,
+                       const bool waits[SCHED_CLASSES], uint32_t class, uint32_t units);
+/* A selection of it is counted. */
+void flow_charge(struct sched *s, struct flow *f);
+/* It made a connection busy, or that is over. */
+void flow_hold(struct sched *s, struct flow *f, int change);
+/* Something can be selected, as far as jobs go. */
+bool flow_has_current(struct sched *s);
+/* Which flow is looked at next; NULL: none. */
+struct flow *flow_pick(struct sched *s);
+/* Nothing of it can be selected. */
+void flow_rest(struct sched *s, struct flow *f);
 
 #endif

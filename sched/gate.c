@@ -23,17 +23,24 @@ bool gate_allows(const struct sched *s, const struct job *j)
 
 /* A gated job has an entry in flight, so there are not more of them than these. Those that may ride
  * on a connection now were unblocked with its destination, which carries their mark (5.8). */
+static void reconsider_all(struct sched *s)
+{
+    list_foreach(f, &s->flows.all, struct flow, all)
+    {
+        struct tree_node *n = f->aside.first;
+        while (n != NULL) {
+            struct job *j = container_of(n, struct job, in_place);
+            n = tree_next(n);
+            if (j->is_gated && gate_allows(s, j)) {
+                job_unblock(s, j);
+            }
+        }
+    }
+}
+
 void gate_reconsider(struct sched *s)
 {
-    if (!is_on(s)) {
-        return;
-    }
-    struct tree_node *n = s->flow.aside.first;
-    while (n != NULL) {
-        struct job *j = container_of(n, struct job, in_place);
-        n = tree_next(n);
-        if (j->is_gated && gate_allows(s, j)) {
-            job_unblock(s, j);
-        }
+    if (is_on(s)) {
+        reconsider_all(s);
     }
 }

@@ -7,6 +7,7 @@
 #include "sched/preempt.h"
 #include "sched/recipient_pool.h"
 #include "sched/transport.h"
+#include "sched/turn.h"
 
 #include <assert.h>
 #include <string.h>
@@ -36,6 +37,17 @@ struct job *job_find(const struct sched *s, uint64_t id)
     return node == NULL ? NULL : container_of(node, struct job, node);
 }
 
+/* It is the first one's as yet. false: no memory. */
+static bool choose_flow(struct sched *s, struct job *j, const struct sched_message *m)
+{
+    s->flow.jobs--;
+    j->flow = flow_obtain(s, &m->flow);
+    if (j->flow != NULL && m->weight > 0 && m->weight != j->flow->weight) {
+        sched_tenant_weight(s, m->flow.tenant, m->weight, s->now);
+    }
+    return j->flow != NULL;
+}
+
 struct job *job_new(struct sched *s, const struct sched_message *m)
 {
     struct job *j = s->host.alloc(s->host.ctx, sizeof(*j));
@@ -61,8 +73,23 @@ struct job *job_new(struct sched *s, const struct sched_message *m)
     j->level = JOB_UNLINKED;
     j->has_more = m->more;
     j->flow = &s->flow;
+    s->flow.jobs++;
+    if ((memcmp(&m->flow, &s->flow.key, sizeof(m->flow)) != 0 || m->weight > 0) &&
+        !choose_flow(s, j, m)) {
+        s->host.release(s->host.ctx, j);
+        return NULL;
+    }
     purse_own(s, j, m->owner);
     return j;
+}
+
+void job_leave_flow(struct sched *s, const struct job *j)
+{
+    if (s->flows.take_turns || j->flow != &s->flow) {
+        flow_put(s, j->flow);
+    } else {
+        s->flow.jobs--;
+    }
 }
 
 void job_free(struct sched *s, struct job *j)
@@ -71,6 +98,7 @@ void job_free(struct sched *s, struct job *j)
     purse_own(s, j, NULL);
     table_remove(&s->by_id, &j->node);
     shared_sub(&s->shared.jobs, 1);
+    job_leave_flow(s, j);
     s->host.retire(s->host.ctx, j);
 }
 
@@ -204,6 +232,9 @@ void job_unblock(struct sched *s, struct job *j)
         j->flow->current = list_first(&j->flow->schedule, struct job, in_schedule);
         s->resume_job = NULL;
     }
+    if (s->flows.take_turns) {
+        flow_wake(s, j->flow);
+    }
 }
 
 static void unlink_job(struct sched *s, struct job *j)
@@ -293,7 +324,7 @@ void job_block(struct sched *s, struct job *j, enum sched_why why)
     list_foreach(p, &j->peers, struct peer, link)
     {
         if (peer_is_waiting(p)) {
-            destination_mark(s, p->destination);
+            parking_mark(s, p);
         }
     }
     parking_block(s, j);
@@ -311,4 +342,7 @@ void job_unblock_all(struct sched *s, struct flow *f)
     f->current =
         list_is_empty(&f->schedule) ? NULL : list_first(&f->schedule, struct job, in_schedule);
     preempt_invalidate(f);
+    if (s->flows.take_turns && f->current != NULL) {
+        flow_wake(s, f);
+    }
 }

@@ -71,6 +71,8 @@ struct job {
 void job_init_lists(struct flow *f);
 void job_init_unread(struct sched *s);
 struct job *job_new(struct sched *s, const struct sched_message *m); /* NULL: no memory */
+/* It counts no longer as one of its flow, which may be gone then. */
+void job_leave_flow(struct sched *s, const struct job *j);
 void job_free(struct sched *s, struct job *j); /* retires it; in no list and no table */
 uint64_t job_hash(const struct sched *s, uint64_t id);
 struct job *job_find(const struct sched *s, uint64_t id); /* any thread */

@@ -7,6 +7,7 @@
 #include "sched/preempt.h"
 #include "sched/recipient_pool.h"
 #include "sched/transport.h"
+#include "sched/turn.h"
 
 #include <assert.h>
 
@@ -49,6 +50,9 @@ void parking_add(struct sched *s, struct job *j)
 
 void parking_update(struct sched *s, struct party *p)
 {
+    if (s->flows.take_turns) {
+        turn_touch(s, p); /* and where no job is parked that one flow alone would have */
+    }
     if (p->site != NULL) {
         lane_set_file(s, p);
         host_queue_update(s, p);
@@ -76,6 +80,10 @@ static void update_destination(struct sched *s, struct sched_destination *d)
 static void park_peer(struct sched *s, struct peer *p)
 {
     struct sched_destination *d = p->destination;
+    if (s->flows.take_turns) {
+        turn_park(s, p);
+        return;
+    }
     if (tree_is_empty(&d->parked)) {
         tree_init(&d->parked, peer_key);
     }
@@ -88,6 +96,10 @@ static void park_peer(struct sched *s, struct peer *p)
 static void unpark_peer(struct sched *s, struct peer *p)
 {
     struct sched_destination *d = p->destination;
+    if (s->flows.take_turns) {
+        turn_unpark(s, p);
+        return;
+    }
     bool was_first = d->parked.first == &p->in_parked;
     tree_remove(&d->parked, &p->in_parked);
     if (was_first) {
@@ -127,7 +139,7 @@ static void unpark(struct sched *s, struct job *j)
     {
         if (tree_node_is_linked(&p->in_parked)) {
             if (is_blocked) {
-                destination_mark(s, p->destination);
+                parking_mark(s, p);
             }
             unpark_peer(s, p);
         }
@@ -235,8 +247,28 @@ bool parking_blocks(const struct sched *s, const struct sched_destination *d)
            (!tree_is_empty(&d->parked) && peer_key(d->parked.first) < s->flow.passed);
 }
 
+void parking_mark(struct sched *s, const struct peer *p)
+{
+    if (s->flows.take_turns) {
+        turn_mark(s, p);
+    } else {
+        destination_mark(s, p->destination);
+    }
+}
+
+void parking_unblock_flows(struct sched *s)
+{
+    list_foreach(f, &s->flows.all, struct flow, all)
+    {
+        job_unblock_all(s, f);
+    }
+}
+
 void parking_slot_opened(struct sched *s)
 {
+    if (s->flows.take_turns) {
+        return; /* a flow is let go on when it is picked */
+    }
     bool did_pass = s->flow.passed_without_slot;
     s->flow.passed_without_slot = false;
     if (did_pass && s->with_work[OPEN_SLOT] + s->with_work[OPEN_HOST] > 0) {
@@ -252,6 +284,15 @@ static struct job *earlier_job(struct job *a, const struct party *p)
     }
     const struct sched_destination *d = party_first_parked(p);
     struct job *b = container_of(d->parked.first, struct peer, in_parked)->job;
+    return a == NULL || b->position < a->position ? b : a;
+}
+
+/* Both may be NULL; b counts from a position on. */
+static struct job *earlier_of(struct job *a, struct job *b, uint64_t position)
+{
+    if (b == NULL || b->position < position) {
+        return a;
+    }
     return a == NULL || b->position < a->position ? b : a;
 }
 
@@ -275,6 +316,10 @@ struct job *parking_next(const struct sched *s, const struct flow *f, uint64_t p
 {
     const struct tree_node *n = tree_find_from(&f->runnable, position);
     struct job *next = n == NULL ? NULL : container_of(n, struct job, in_place);
+    if (s->flows.take_turns) {
+        next = earlier_of(next, turn_first(f, OPEN_NOW), position);
+        return connection_has_slot(s) ? earlier_of(next, turn_first(f, OPEN_SLOT), position) : next;
+    }
     next = earlier_job(next, first_ready(f, OPEN_NOW));
     if (connection_has_slot(s)) {
         next = earlier_job(next, first_ready(f, OPEN_SLOT));

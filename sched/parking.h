@@ -31,6 +31,10 @@ void parking_run(struct sched *s, struct job *j);
 void parking_review(struct sched *s, struct job *j);
 /* No job of the flow and no destination is blocked any more. */
 void parking_unblock_all(struct sched *s, struct flow *f);
+/* The same for all flows. */
+void parking_unblock_flows(struct sched *s);
+/* The peer waits where its job was passed over (5.8). */
+void parking_mark(struct sched *s, const struct peer *p);
 /* A waiting peer has no entry left. */
 void parking_forget_peer(struct sched *s, struct peer *p);
 /* It opened or closed. */

@@ -2,6 +2,7 @@
 #include "sched/peer.h"
 
 #include "sched/transport.h"
+#include "sched/turn.h"
 
 #include <assert.h>
 
@@ -13,6 +14,12 @@ struct peer *peer_new(struct sched *s, struct job *job, struct sched_destination
         if (p == NULL) {
             return NULL;
         }
+    }
+    if (__builtin_expect(s->flows.take_turns, false) && turn_add_peer(s, job->flow, d) != 0) {
+        if (p != &job->first_peer) {
+            s->host.release(s->host.ctx, p);
+        }
+        return NULL;
     }
     list_init(&p->link);
     tree_node_init(&p->in_parked);
@@ -29,6 +36,9 @@ void peer_remove(struct sched *s, struct peer *p)
 {
     assert(p->entries == 0 && !peer_is_waiting(p) && !tree_node_is_linked(&p->in_parked));
     list_remove(&p->link);
+    if (s->flows.take_turns) {
+        turn_remove_peer(s, p);
+    }
     peer_release(s, p);
 }
 
@@ -46,12 +56,18 @@ void peer_release(struct sched *s, struct peer *p)
     }
 }
 
+bool peer_is_open(const struct sched *s, const struct peer *p)
+{
+    return s->flows.take_turns ? turn_allows(s, p->destination, p->job->flow)
+                               : destination_is_open(s, p->destination);
+}
+
 struct peer *peer_pick(struct sched *s, struct job *job, bool needs_connection)
 {
     list_foreach(p, &job->peers, struct peer, link)
     {
         const struct sched_destination *d = p->destination;
-        if (!peer_is_waiting(p) || !destination_is_open(s, d) ||
+        if (!peer_is_waiting(p) || !peer_is_open(s, p) ||
             (needs_connection && !placement_has_connection(s, d))) {
             continue;
         }

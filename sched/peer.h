@@ -26,6 +26,8 @@ struct peer *peer_new(struct sched *s, struct job *job, struct sched_destination
 /* Nothing waits and nothing is in flight: unlinked when linked, freed with its last entry. */
 void peer_remove(struct sched *s, struct peer *p);
 void peer_release(struct sched *s, struct peer *p); /* one entry less holds it */
+/* Its destination is open, and it is the turn of its flow. */
+bool peer_is_open(const struct sched *s, const struct peer *p);
 /* The next peer in the job's ring that can deliver now, or NULL; the ring is rotated behind it.
  *
  * needs_connection   only on a connection that the destination has */

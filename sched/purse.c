@@ -230,7 +230,7 @@ static bool has_open_destination(const struct sched *s, const struct job *j)
 {
     list_foreach(p, &j->peers, const struct peer, link)
     {
-        if (peer_is_waiting(p) && destination_is_open(s, p->destination)) {
+        if (peer_is_waiting(p) && peer_is_open(s, p)) {
             return true;
         }
     }

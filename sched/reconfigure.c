@@ -48,11 +48,14 @@ static void take_down(struct sched *s)
             host_queue_leave(s, &q->party);
         }
     }
-    list_foreach(j, &s->flow.schedule, struct job, in_schedule)
+    list_foreach(f, &s->flows.all, struct flow, all)
     {
-        candidate_withdraw(s, j);
+        list_foreach(j, &f->schedule, struct job, in_schedule)
+        {
+            candidate_withdraw(s, j);
+        }
+        f->adrift = NULL;
     }
-    s->flow.adrift = NULL;
 }
 
 static void change(struct sched *s, const struct sched_config *config)
@@ -70,6 +73,19 @@ static void change(struct sched *s, const struct sched_config *config)
     }
 }
 
+static void derive_flow(struct sched *s, struct flow *f)
+{
+    list_foreach(j, &f->schedule, struct job, in_schedule)
+    {
+        candidate_file(s, j);
+    }
+    job_unblock_all(s, f);
+    list_foreach(j, &f->schedule, struct job, in_schedule)
+    {
+        parking_review(s, j); /* it may read now */
+    }
+}
+
 static void derive(struct sched *s)
 {
     destdb_refit(s);
@@ -82,14 +98,9 @@ static void derive(struct sched *s)
             destination_want_hosts(s, d); /* on hold nobody asked */
         }
     }
-    list_foreach(j, &s->flow.schedule, struct job, in_schedule)
+    list_foreach(f, &s->flows.all, struct flow, all)
     {
-        candidate_file(s, j);
-    }
-    job_unblock_all(s, &s->flow);
-    list_foreach(j, &s->flow.schedule, struct job, in_schedule)
-    {
-        parking_review(s, j); /* it may read now */
+        derive_flow(s, f);
     }
     list_foreach_safe(d, &s->destinations, struct sched_destination, all)
     {

@@ -14,6 +14,7 @@
 #include "sched/reconfigure.h"
 #include "sched/selection.h"
 #include "sched/transport.h"
+#include "sched/turn.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -33,7 +34,7 @@ struct sched *sched_new(const struct sched_config *config, const struct sched_ho
     reconfigure_set(s, config);
     s->rcpt_unused = config->recipient_limit;
     s->shared.pool_unused = config->recipient_limit;
-    flow_init(&s->flow);
+    flow_init_lists(s);
     job_init_unread(s);
     host_queue_init(s);
     site_init_all(s);
@@ -61,7 +62,7 @@ struct sched *sched_new(const struct sched_config *config, const struct sched_ho
         .references = 1,
         .text = {"4.3.0", "delivery temporarily suspended: out of memory for the reason"}};
     heap_init(&s->timers, host->alloc, host->release, host->ctx);
-    if (destdb_init(s) != 0 || table_init(&s->by_name, &s->host) != 0 ||
+    if (destdb_init(s) != 0 || flow_init_all(s) != 0 || table_init(&s->by_name, &s->host) != 0 ||
         table_init(&s->by_id, &s->host) != 0 || table_init(&s->sites, &s->host) != 0 ||
         table_init(&s->by_list, &s->host) != 0 ||
         connection_grow(s, (uint32_t)config->process_limit) != 0 ||
@@ -78,6 +79,9 @@ static void free_job(struct sched *s, struct job *j)
     {
         struct sched_entry *e;
         while ((e = entry_queue_pop(&p->waiting)) != NULL) {
+            if (s->flows.take_turns) {
+                turn_count_waiting(s, p, -1);
+            }
             entry_free(s, e);
         }
         p->entries = 0;
@@ -129,6 +133,7 @@ void sched_free(struct sched *s)
     table_fini(&s->by_id);
     table_fini(&s->sites);
     table_fini(&s->by_list);
+    flow_fini_all(s);
     s->host.retire(s->host.ctx, s);
 }
 
@@ -156,6 +161,7 @@ int sched_submit(struct sched *s, const struct sched_message *m, usec_t now)
     /* Readers must not see it before it is known to stay: added last. */
     if (batch_add(s, j, m) != 0) {
         purse_own(s, j, NULL);
+        job_leave_flow(s, j);
         s->host.release(s->host.ctx, j);
         return -ENOMEM;
     }
@@ -200,9 +206,15 @@ static bool may_select(struct sched *s)
 static bool select_one(struct sched *s)
 {
     struct sched_entry *e = NULL;
-    s->flow.passed_without_slot |= !connection_has_slot(s);
+    enum selection found;
     s->selection_runs++;
-    switch (selection_run(s, &s->flow, &e)) {
+    if (s->flows.take_turns) {
+        found = selection_in_turn(s, &e);
+    } else {
+        s->flow.passed_without_slot |= !connection_has_slot(s);
+        found = selection_run(s, &s->flow, &e);
+    }
+    switch (found) {
     case SELECTION_NONE:
         s->rate = RATE_FREE;
         return false;
@@ -303,7 +315,7 @@ static void unpin_party(struct sched *s, struct party *p)
 {
     struct shared_party *q = shared_party_of(p);
     q->is_pinned = false;
-    lane_set_reconsider(s, q->set);
+    party_reconsider(s, p);
     site_settle_party(s, p);
 }
 

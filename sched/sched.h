@@ -107,6 +107,7 @@ struct sched_config {
                                    * none */
     usec_t lane_memory;           /* what the lanes of a site have learned outlives its mail by; 0 =
                                    * not at all */
+    int class_floor; /* percent: what lower classes have at least of what a higher one leaves them */
     bool must_resolve; /* destinations need sched_resolved before delivery; false in simulations */
     bool awaits_end;   /* a connection that ends without having been idle is one of its window until
                         * sched_connection_closed; false in simulations: it is gone at once */
@@ -130,6 +131,15 @@ struct sched_recipient {
                            * one nexthop in two pools are for two destinations */
 };
 
+enum sched_class { SCHED_URGENT, SCHED_NORMAL, SCHED_BULK, SCHED_CLASSES };
+/* A flow: mail that takes turns with the mail of others. Classes go in their order, with a floor for the
+ * lower ones; tenants of one class share by their weights, and the campaigns of a tenant alike. All
+ * zero: the flow of those who know none. */
+struct sched_flow_key {
+    uint32_t class;            /* enum sched_class */
+    uint32_t tenant, campaign; /* numbers of the shell's */
+};
+
 struct sched_message {
     uint64_t id;
     void *handle; /* the shell's message; handed back in actions, never looked into */
@@ -138,6 +148,9 @@ struct sched_message {
     uint32_t unread_count;     /* recipients that stay in the spool, 0 when all are given */
     bool more;                 /* not known to be all: SCHED_READ will ask for the rest */
     struct sched_owner *owner; /* NULL: nobody who is limited */
+    struct sched_flow_key flow;
+    uint16_t
+        weight; /* of its tenant in this class from now on, 1..1000; 0: as it was, 1 at first */
 };
 
 /* Why the scheduler last passed a destination over. */
@@ -503,6 +516,9 @@ bool sched_owner_grant(struct sched *, struct sched_owner *, const struct sched_
 void sched_owner_ask_again(struct sched *, struct sched_owner *, usec_t now);
 /* Another owner, NULL: none, for a message that the core has (reload). */
 void sched_own(struct sched *, uint64_t message_id, struct sched_owner *, usec_t now);
+
+/* What a tenant weighs from now on, in all classes: 1..1000. Forgotten with its last message. */
+void sched_tenant_weight(struct sched *, uint32_t tenant, uint16_t weight, usec_t now);
 
 /* The same for one destination (in all pools; or those of that nexthop), which keeps away from that
  * lane until then, or until it is sent to another site. There is no probing. With `until` in the

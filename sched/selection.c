@@ -9,6 +9,7 @@
 #include "sched/preempt.h"
 #include "sched/recipient_pool.h"
 #include "sched/transport.h"
+#include "sched/turn.h"
 
 static struct sched_entry *take_entry(struct sched *s, struct job *j, struct peer *p)
 {
@@ -54,7 +55,9 @@ static enum sched_why why_blocked(const struct sched *s, const struct job *j)
     list_foreach(p, &j->peers, const struct peer, link)
     {
         if (peer_is_waiting(p)) {
-            return destination_bar(s, p->destination);
+            enum sched_why why = destination_bar(s, p->destination);
+            bool is_turn = why == SCHED_WHY_NOTHING && s->flows.take_turns;
+            return is_turn ? SCHED_WHY_WINDOW : why; /* others go first */
         }
     }
     return SCHED_WHY_NOTHING;
@@ -146,4 +149,29 @@ enum selection selection_run(struct sched *s, struct flow *f, struct sched_entry
     }
     f->current = NULL;
     return SELECTION_NONE;
+}
+
+/* Each flow that may have something, in turn. */
+enum selection selection_in_turn(struct sched *s, struct sched_entry **ret)
+{
+    for (;;) {
+        turn_settle_all(s);
+        struct flow *f = s->resume_job != NULL ? s->resume_job->flow : flow_pick(s);
+        if (f == NULL) {
+            return SELECTION_NONE;
+        }
+        if (!list_is_empty(&s->flows.touched)) {
+            continue; /* it was let go on: it may have the turn elsewhere */
+        }
+        f->passed_without_slot |= !connection_has_slot(s);
+        enum selection found = selection_run(s, f, ret);
+        if (found == SELECTION_ENTRY) {
+            flow_charge(s, f);
+        }
+        if (found != SELECTION_NONE) {
+            return found;
+        }
+        flow_rest(s, f);
+        turn_pass(s, f);
+    }
 }

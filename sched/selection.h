@@ -13,7 +13,9 @@ enum selection {
     SELECTION_ASKS,  /* OWNER_ASKS was; likewise */
 };
 
-/* Of a flow. */
+/* Of one flow. */
 enum selection selection_run(struct sched *s, struct flow *f, struct sched_entry **ret);
+/* Of any, where they take turns. */
+enum selection selection_in_turn(struct sched *s, struct sched_entry **ret);
 
 #endif

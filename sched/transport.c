@@ -29,6 +29,7 @@ void sched_config_defaults(struct sched_config *ret)
         .minimal_backoff_time = 300 * USEC_PER_SEC,
         .process_limit = 100,
         .pipeline_depth = 1,
+        .class_floor = 10,
         .connection_idle_limit = 5 * USEC_PER_SEC,
     };
 }
@@ -129,7 +130,7 @@ bool transport_rate_allows(struct sched *s)
     if (s->config.transport_rate_delay <= 0) {
         return true;
     }
-    if (s->rate == RATE_FREE && s->flow.current != NULL) {
+    if (s->rate == RATE_FREE && flow_has_current(s)) {
         s->rate = RATE_WAITING;
         s->rate_until = s->now + s->config.transport_rate_delay;
     }

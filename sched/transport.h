@@ -48,7 +48,8 @@ struct sched {
     int loan_factor; /* percent */
     usec_t now;      /* of the current call */
 
-    struct flow flow; /* of all jobs */
+    struct flow flow; /* the first one: of all jobs, unless several take turns */
+    struct flows flows;
     struct tree
         unread; /* of all jobs, in the order of their ages; next_unread and those with has_more */
     struct tree host_queue; /* destdb_host.in_queue, by the first job parked at a destination

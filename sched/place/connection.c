@@ -400,6 +400,15 @@ static void become_busy(struct sched *s, struct connection *c)
     }
 }
 
+/* It is the flow's that made it busy. */
+static void hold(struct sched *s, struct connection *c, const struct sched_entry *e)
+{
+    if (s->flows.take_turns) {
+        c->flow = entry_job(e)->flow;
+        flow_hold(s, c->flow, 1);
+    }
+}
+
 static bool is_connection_used_up(const struct sched *s, const struct connection *c)
 {
     int limit = connection_reuse_limit(s, c), ceiling = c->lane->most_carried;
@@ -411,6 +420,7 @@ void connection_carry(struct sched *s, struct connection *c, struct sched_entry 
     c->is_new = c->carried == 0;
     if (c->state == CONNECTION_IDLE) {
         become_busy(s, c);
+        hold(s, c, e);
     }
     c->in_flight++;
     shared_add(&c->lane->in_flight, 1);
@@ -462,6 +472,10 @@ static void end_busy(struct sched *s, struct connection *c)
     struct lane *lane = c->lane;
     const struct party *p = c->party;
     unfile(c);
+    if (c->flow != NULL) {
+        flow_hold(s, c->flow, -1);
+        c->flow = NULL;
+    }
     party_count_busy(c->party, lane, -1);
     if (may_idle(s, c)) {
         c->state = CONNECTION_IDLE;

@@ -28,6 +28,7 @@ struct connection {
     struct party *party;      /* NULL when FREE */
     struct lane *lane;        /* NULL when FREE */
     struct destdb_host *host; /* NULL: FREE, or a server without a name */
+    struct flow *flow;        /* BUSY: whose entry made it so, where flows take turns; or NULL */
     struct list entries;      /* sched_entry.place: what it carries, but for sched.undelivered */
     usec_t opened, idle_since;
     uint64_t serial; /* order of opening */

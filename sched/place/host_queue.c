@@ -5,6 +5,7 @@
 
 #include "sched/parking.h"
 #include "sched/transport.h"
+#include "sched/turn.h"
 
 static const struct party *party_of(const struct tree_node *n)
 {
@@ -105,6 +106,9 @@ void host_queue_filled(struct sched *s, struct destdb_host *h)
     h->full_since = s->selection_runs;
     unlink_host(s, h);
     file_host(s, h);
+    if (s->flows.take_turns) {
+        turn_touch_host(s, h);
+    }
 }
 
 /* As with slots (parking_slot_opened): jobs that were passed over meanwhile may go on, and there
@@ -112,7 +116,9 @@ void host_queue_filled(struct sched *s, struct destdb_host *h)
 void host_queue_opened(struct sched *s, struct destdb_host *h)
 {
     file_host(s, h);
-    if (h->wanted > 0 && h->full_since != s->selection_runs) {
+    if (s->flows.take_turns) {
+        turn_touch_host(s, h);
+    } else if (h->wanted > 0 && h->full_since != s->selection_runs) {
         job_unblock_all(s, &s->flow);
     }
     placement_slot_opened(s);

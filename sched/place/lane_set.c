@@ -12,6 +12,7 @@
 #include "sched/place/shed.h"
 #include "sched/place/site.h"
 #include "sched/transport.h"
+#include "sched/turn.h"
 
 #include <assert.h>
 #include <string.h>
@@ -172,7 +173,9 @@ void lane_set_review(struct sched *s, struct lane_set *set)
     }
     count_set(s, set);
     review_host_queue(s, set);
-    if (has_gained) {
+    if (s->flows.take_turns) {
+        turn_touch_set(s, set);
+    } else if (has_gained) {
         lane_set_reconsider(s, set);
     }
 }

@@ -5,6 +5,7 @@
 #include "sched/parking.h"
 #include "sched/place/site.h"
 #include "sched/transport.h"
+#include "sched/turn.h"
 
 uint8_t party_room(const struct sched *s, const struct party *p)
 {
@@ -21,7 +22,9 @@ uint64_t party_first_position(const struct party *p)
 
 void party_reconsider(struct sched *s, struct party *p)
 {
-    if (p->site != NULL) {
+    if (s->flows.take_turns) {
+        turn_touch(s, p);
+    } else if (p->site != NULL) {
         lane_set_reconsider(s, shared_party_of(p)->set);
     } else {
         destination_reconsider(s, party_owner(p));

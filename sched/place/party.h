@@ -20,6 +20,7 @@ struct party {
     enum openness ready_in : 8; /* the flow.ready that in_ready is in */
     /* Any thread. */
     struct server *servers; /* published; the last has no host. NULL: one without a name */
+    struct turn *turn;      /* owner thread; NULL unless flows take turns there */
     struct site *site;      /* NULL: it is that of one destination, and inside it; constant */
     /* Owner thread only. */
     struct tree idle;          /* connections, by preference, most recently idle first */
@@ -31,6 +32,7 @@ struct party {
 struct lane;
 struct sched_destination;
 struct site;
+struct turn;
 
 /* Families of addresses for which a lane has room; not at a site, those of the first source of its
  * pool. */

@@ -11,6 +11,7 @@
 #include "sched/place/shed.h"
 #include "sched/terms.h"
 #include "sched/transport.h"
+#include "sched/turn.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -110,6 +111,9 @@ void site_file_member(struct sched *s, struct sched_destination *d)
     if (is_first) {
         parking_update(s, &q->party);
     }
+    if (s->flows.take_turns) {
+        turn_file_member(s, d);
+    }
 }
 
 static void count_member(struct sched_destination *d, bool is_there)
@@ -206,6 +210,9 @@ static void join_party(struct sched *s, struct sched_destination *d, struct shar
 {
     bool was_own = d->party == &d->own;
     set_party(d, &q->party);
+    if (s->flows.take_turns) {
+        turn_arrive(s, d);
+    }
     if (was_own) {
         destination_leave_own(s, d);
     }
@@ -540,10 +547,16 @@ static void move_to(struct sched *s, struct sched_destination *d, struct party *
         return;
     }
     server_move_tried(s, d, from, to);
+    if (s->flows.take_turns) {
+        turn_leave(s, d);
+    }
     site_leave(s, d);
     if (to != &d->own) {
         join_party(s, d, shared_party_of(to));
     } else {
+        if (s->flows.take_turns) {
+            turn_arrive(s, d);
+        }
         destination_recount(s, d);
     }
 }
@@ -564,9 +577,16 @@ static bool place_at(struct sched *s, struct sched_destination *d, const struct 
         return false;
     }
     q->is_pinned = true;
-    move_to(s, d, &q->party);
+    bool is_staged =
+        !s->flows.take_turns || d->party == &q->party || turn_stage(s, d, &q->party) == 0;
+    if (is_staged) {
+        move_to(s, d, &q->party);
+    }
     q->is_pinned = false;
-    return true;
+    if (!is_staged) {
+        site_settle_party(s, &q->party); /* it may be new */
+    }
+    return is_staged;
 }
 
 static bool place_at_site(struct sched *s, struct sched_destination *d,

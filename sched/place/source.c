@@ -220,7 +220,7 @@ static void commit(struct sched *s, const struct sched_source *sources, uint32_t
         refit_own(s, d);
         destination_settle(s, d);
     }
-    job_unblock_all(s, &s->flow);
+    parking_unblock_flows(s);
 }
 
 int sched_set_sources(struct sched *s, const struct sched_source *sources, uint32_t source_count,
@@ -237,6 +237,7 @@ int sched_set_sources(struct sched *s, const struct sched_source *sources, uint3
     }
     if (err != 0) {
         drop_staged(s, &c);
+        site_settle_all(s); /* a lane that has gone may have been all that a site was there for */
         return err;
     }
     /* The places must be right before lanes name them. */
@@ -251,6 +252,7 @@ int sched_set_sources(struct sched *s, const struct sched_source *sources, uint3
         commit(s, sources, source_count, &c);
     } else {
         drop_staged(s, &c);
+        site_settle_all(s);
     }
     return err;
 }

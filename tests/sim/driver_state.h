@@ -21,6 +21,7 @@ struct driver {
     struct question *questions;
     struct loan_of_owner owners[OWNERS];
     bool has_owners;
+    bool has_flows;
     bool is_ending; /* owners have what they ask for */
     bool has_sites;
     bool is_kind; /* nothing fails any more: what waits must be selected */

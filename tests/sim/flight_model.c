@@ -71,8 +71,11 @@ static const struct lane *lane_of(const struct flight_model *m, const struct sch
  * site. */
 static bool is_forgotten(const struct flight_model *m, const struct sched_action *a)
 {
-    const struct site_lane *l =
-        lane_find(a->destination->party->site, source_find(m->sched, a->source));
+    const struct site *site = a->destination->party->site;
+    if (site == NULL) {
+        return false; /* it has left the site since it was placed */
+    }
+    const struct site_lane *l = lane_find(site, source_find(m->sched, a->source));
     return l != NULL && l->most_connections == 0;
 }
 

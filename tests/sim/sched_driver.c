@@ -50,8 +50,11 @@ static void act(struct driver *d, const struct sched_action *a);
 static void check_candidate(struct driver *d)
 {
     struct sched *s = d->sched;
-    if (s->flow.current != NULL && s->config.delivery_slot_cost >= 2) {
-        REQUIRE(candidate_search(s, s->flow.current) == sched_oracle_candidate(s, s->flow.current));
+    list_foreach(f, &s->flows.all, struct flow, all)
+    {
+        if (f->current != NULL && s->config.delivery_slot_cost >= 2) {
+            REQUIRE(candidate_search(s, f->current) == sched_oracle_candidate(s, f->current));
+        }
     }
 }
 
@@ -120,6 +123,10 @@ static void submit(struct driver *d)
     }
     struct sched_message part = mail_next_part(&d->mail, id, sched_read_limit(d->sched));
     part.owner = owner_moves_of(d);
+    if (d->has_flows) {
+        part.flow = (struct sched_flow_key){take(d, 3), take(d, 3), take(d, 2)};
+        part.weight = (uint16_t)take(d, 5);
+    }
     if (sched_submit(d->sched, &part, d->now) == 0) {
         struct mail_message *m = mail_of(&d->mail, id);
         m->is_active = true;
@@ -172,10 +179,8 @@ static void digest(struct driver *d, const struct sched_action *a)
 {
     uint64_t what[] = {(uint64_t)a->kind, a->message_id,  a->connection,
                        a->source,         a->index_count, a->wanted};
-    struct slice name = {0};
-    if (a->destination != NULL) {
-        name = sched_destination_name(a->destination);
-    }
+    bool has_name = a->destination != NULL;
+    struct slice name = has_name ? sched_destination_name(a->destination) : SLICE("");
     d->digest = hash_bytes(what, sizeof(what), d->digest ^ (uint64_t)d->now);
     d->digest = hash_bytes(name.data, name.len, d->digest);
 }
@@ -363,7 +368,6 @@ static bool has_dropped_servers(const struct driver *d, const struct sched_hosts
     return false;
 }
 
-/* It had no memory for its site. */
 static bool hosts_of_own(const struct driver *d, const struct sched_hosts_result *r)
 {
     list_foreach(destination, &d->sched->destinations, const struct sched_destination, all)
@@ -412,7 +416,6 @@ static void answer(struct driver *d, unsigned which)
         r.site = flight_site(hosts->site);
         d->hosts++;
     }
-    /* Without entries the destination may go, and its hosts with it. */
     struct flight_hosts known = {0};
     if (r.hosts != NULL) {
         known = *(struct flight_hosts *)r.hosts;
@@ -581,7 +584,11 @@ static void misc(struct driver *d)
         break;
     case 4:
     case 6:
-        withdraw(d, take(d, MESSAGES), take(d, 2 * RECIPIENTS));
+        if (d->has_flows && take(d, 2) == 0) {
+            sched_tenant_weight(d->sched, take(d, 3), (uint16_t)(1 + take(d, 10)), d->now);
+        } else {
+            withdraw(d, take(d, MESSAGES), take(d, 2 * RECIPIENTS));
+        }
         break;
     case 5:
         revive(d, take(d, MESSAGES), take(d, RECIPIENTS));
@@ -771,6 +778,7 @@ uint64_t sched_driver_run(const uint8_t *data, size_t size)
     d->has_sites = take(d, 4) != 0;
     d->flights.has_terms = size % 3 == 0;
     d->has_owners = take(d, 3) == 0;
+    d->has_flows = size % 5 < 3;
     start(d);
     if (d->has_sites && take(d, 2) == 0) {
         lane_moves_set_sources(d);

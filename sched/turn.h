@@ -1,0 +1,145 @@
+/* Whose turn it is at a party: what flows have waiting there, and which of them its next room is for.
+ *
+ *     party ──▶ turn ──▶ share    one for each flow that has mail for the party: its start tag
+ *                 │        └─▶ stand   one for each of its destinations: the jobs parked there
+ *                 └──▶ whose   the share that the next room is for
+ *
+ * Start-time fair queueing, in recipients selected: the share with the smallest tag goes, pays for what
+ * it took by its weight, and a share that begins to wait starts at the virtual time, which is the tag of
+ * the one served last. There is none of this while all mail is of one flow. Owner thread only. */
+#ifndef SCHED_TURN_H
+#define SCHED_TURN_H
+
+#include "base/list.h"
+#include "sched/flow.h"
+#include "sched/place/placement.h"
+#include "sched/sched.h"
+#include "sched/table.h"
+#include "sched/tree.h"
+
+struct destdb_host;
+struct job;
+struct lane_set;
+struct party;
+struct peer;
+struct share;
+struct stake;
+
+struct turn {
+    struct party *party;
+    struct tree waiting[SCHED_CLASSES]; /* share.in_turn: entries wait, and it was not passed */
+    uint64_t served[SCHED_CLASSES];     /* the virtual time */
+    struct floors floors;
+    struct share *whose;       /* NULL: nobody's; it is as of the last settling */
+    enum openness ready_in;    /* what the party needs, slots aside; NOT: it is not open */
+    struct tree_node in_ready; /* flow.ready: it is open, and jobs of its flow are parked */
+    struct list in_flow;       /* flow.holds: it is open, and somebody's turn */
+    struct list passed;        /* share.in_passed */
+    struct list touched;       /* sched.flows.touched */
+    uint32_t shares;           /* it goes with the last one */
+    bool has_news;             /* what was passed is asked again by the next settling */
+};
+
+/* A flow at a party. */
+struct share {
+    struct table_node node; /* sched.flows.shares */
+    struct flow *flow;
+    struct turn *turn;
+    struct stake *stake;
+    struct tree queue;        /* stand.in_queue, by the first job parked there */
+    struct tree_node in_turn; /* turn.waiting, by start */
+    struct list in_passed; /* turn.passed: selection found nothing of it, though it had the turn */
+    struct list in_flow;   /* flow.passed_shares; likewise */
+    uint64_t start;        /* the tag of its next entry */
+    uint64_t tag;          /* = flow.tag: some job was passed over because of it (5.8) */
+    uint32_t stands;       /* it goes with the last one */
+    uint32_t waiting;      /* entries */
+};
+
+/* A tenant at a party: its campaigns divide what it has. */
+struct stake {
+    struct table_node node; /* sched.flows.stakes */
+    struct turn *turn;
+    uint32_t class, tenant;
+    uint32_t shares;  /* it goes with the last one */
+    uint32_t waiting; /* of these, those that have entries waiting */
+};
+
+/* A flow at a destination. */
+struct stand {
+    struct table_node node; /* sched.flows.stands */
+    struct flow *flow;
+    struct sched_destination *destination;
+    struct share *share;
+    struct tree parked;        /* peer.in_parked, in the order of the schedule */
+    struct tree_node in_queue; /* share.queue: jobs are parked, and the destination is willing */
+    struct list in_destination;
+    uint32_t peers; /* it goes with the last one */
+    uint32_t waiting;
+    bool was_marked; /* on the move: as share.tag said */
+};
+
+void turn_init_flow(struct flow *f);
+/* Several flows from now on: what waits is the first one's. errors: -ENOMEM, nothing changed */
+MUST_USE int turn_begin(struct sched *s);
+/* A peer of the flow comes to the destination, or leaves it. errors: -ENOMEM, nothing changed */
+MUST_USE int turn_add_peer(struct sched *s, struct flow *f, struct sched_destination *d);
+void turn_remove_peer(struct sched *s, const struct peer *p);
+/* So many more entries of it wait. */
+void turn_count_waiting(struct sched *s, const struct peer *p, int change);
+/* An entry of so many recipients was selected, or comes back as if it had not been. */
+void turn_charge(struct sched *s, const struct peer *p, uint32_t recipients);
+void turn_give_back(struct sched *s, const struct peer *p, uint32_t recipients);
+/* Its jobs are parked at the destination, or not any more. */
+void turn_park(struct sched *s, struct peer *p);
+void turn_unpark(struct sched *s, struct peer *p);
+/* A job of the flow was passed over because of it (5.8). */
+void turn_mark(struct sched *s, const struct peer *p);
+/* The destination is about to leave its party: shares for the next one are made, then it leaves, and
+ * is there. errors: -ENOMEM, nothing changed */
+MUST_USE int turn_stage(struct sched *s, struct sched_destination *d, struct party *to);
+void turn_leave(struct sched *s, struct sched_destination *d);
+void turn_arrive(struct sched *s, struct sched_destination *d);
+/* It is willing, or is not any more. */
+void turn_file_member(struct sched *s, struct sched_destination *d);
+/* The party may have opened or closed, or what waits for it may go now. */
+void turn_touch(struct sched *s, struct party *p);
+/* The same for all parties of a set, or with that host. */
+void turn_touch_set(struct sched *s, struct lane_set *set);
+void turn_touch_host(struct sched *s, struct destdb_host *h);
+/* Whose turn it is, everywhere; before a selection. */
+void turn_settle_all(struct sched *s);
+/* An entry of the flow for the destination could be placed now, and it is the flow's turn. */
+bool turn_allows(const struct sched *s, const struct sched_destination *d, const struct flow *f);
+/* Selection has found nothing of the flow: others go where it had the turn. */
+void turn_pass(struct sched *s, struct flow *f);
+/* The flow has something new to look at. */
+void turn_retry(struct sched *s, struct flow *f);
+/* The first job parked where the flow has the turn. NULL: none. */
+struct job *turn_first(const struct flow *f, enum openness need);
+/* It is the stand of the peer. */
+struct stand *turn_stand(const struct sched *s, const struct flow *f,
+                         const struct sched_destination *d);
+/* --- between sched/turn.c and sched/stand.c --------------------------------------------------- */
+
+void turn_init_trees(struct turn *t);
+void turn_init_share(struct share *share);
+void turn_init_stand(struct stand *stand);
+/* It is the share's, NULL: nobody's. */
+void turn_give(struct turn *t, struct share *whose, enum openness need);
+/* So many more of its entries wait. */
+void turn_count_share(struct sched *s, struct share *share, int change);
+/* What selection did not find there may be there now. */
+void turn_ask_again(struct sched *s, struct share *share);
+/* Its first job, or whether its destination is willing, has changed; it leaves its share. */
+void turn_file_stand(struct stand *stand);
+void turn_unfile_stand(struct stand *stand);
+void turn_touch_one(struct sched *s, struct turn *t);
+/* What an entry of a willing destination needs to be placed now, but for a slot. */
+enum openness turn_openness(const struct sched *s, const struct party *p);
+struct share *turn_first_share(const struct sched *s,
+                               const struct turn *t); /* NULL: nobody waits */
+/* What is wrong; NULL: nothing (for sched_check). */
+const char *turn_check(const struct sched *s);
+
+#endif

@@ -1,0 +1,71 @@
+/* The invariants of turns, for sched_check; changes nothing. */
+#include "sched/destination.h"
+#include "sched/job.h"
+#include "sched/place/site.h"
+#include "sched/transport.h"
+#include "sched/turn.h"
+
+static const char *check_turn(const struct sched *s, const struct turn *t)
+{
+    for (int class = 0; class < SCHED_CLASSES; class ++) {
+        uint64_t last = 0;
+        for (const struct tree_node *n = t->waiting[class].first; n != NULL; n = tree_next(n)) {
+            const struct share *share = container_of(n, const struct share, in_turn);
+            if (share->turn != t || share->start < last || share->waiting == 0 ||
+                (int)share->flow->key.class != class || list_is_linked(&share->in_passed)) {
+                return "a share in its party's tree";
+            }
+            last = share->start;
+        }
+    }
+    if (t->whose != NULL && (t->whose->turn != t || !tree_node_is_linked(&t->whose->in_turn))) {
+        return "whose turn it is waits there";
+    }
+    if ((t->whose != NULL && !tree_is_empty(&t->whose->queue)) !=
+        tree_node_is_linked(&t->in_ready)) {
+        return "a turn is where its flow finds it";
+    }
+    if (list_is_linked(&t->touched)) {
+        return NULL; /* it is settled before the next selection */
+    }
+    const struct share *first = turn_first_share(s, t);
+    enum openness need = turn_openness(s, t->party);
+    bool is_open = need != OPEN_NOT && first != NULL;
+    if (t->whose != (is_open ? first : NULL)) {
+        return "the turn is that of the smallest tag";
+    }
+    return is_open && t->ready_in != need ? "what a party with a turn needs" : NULL;
+}
+
+const char *turn_check(const struct sched *s)
+{
+    if (!s->flows.take_turns) {
+        bool is_empty = s->flows.stands.count + s->flows.shares.count + s->flows.stakes.count == 0;
+        return is_empty && list_is_empty(&s->flows.touched) ? NULL : "one flow has no stands";
+    }
+    uint64_t cursor = 0;
+    const struct table_node *node;
+    while ((node = table_next(&s->flows.shares, &cursor)) != NULL) {
+        const char *wrong = check_turn(s, container_of(node, const struct share, node)->turn);
+        if (wrong != NULL) {
+            return wrong;
+        }
+    }
+    cursor = 0;
+    while ((node = table_next(&s->flows.stands, &cursor)) != NULL) {
+        const struct stand *stand = container_of(node, const struct stand, node);
+        const struct sched_destination *d = stand->destination;
+        bool is_there = !tree_is_empty(&stand->parked) && (d->party == &d->own || d->is_willing);
+        uint32_t waiting = 0;
+        list_foreach(e, &d->todo, const struct sched_entry, place.link)
+        {
+            waiting += entry_job(e)->flow == stand->flow;
+        }
+        if (stand->share == NULL || stand->share->turn != d->party->turn ||
+            stand->waiting != waiting || stand->share->waiting < waiting ||
+            tree_node_is_linked(&stand->in_queue) != is_there) {
+            return "a stand of a flow at a destination";
+        }
+    }
+    return NULL;
+}
