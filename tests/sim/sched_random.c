@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #ifdef SLUICE_SANITIZED
-#define RUNS 1500
+#define RUNS 800
 #else
-#define RUNS 6000
+#define RUNS 3500
 #endif
 
 static uint64_t next(uint64_t *state)
