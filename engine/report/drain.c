@@ -132,21 +132,31 @@ static bool is_new_mail_gone(const struct engine *e)
                atomic_load_explicit(&e->active_of[SPOOL_HELD], memory_order_relaxed);
 }
 
+/* What waits in the queue cannot become active: as much is active as may be, and all of it is of
+ * transports on hold. */
+static bool is_held_back(const struct engine *e)
+{
+    bool is_full = atomic_load_explicit(&e->full_of_messages, memory_order_relaxed) != 0 ||
+                   atomic_load_explicit(&e->full_of_recipients, memory_order_relaxed) != 0;
+    return is_full && are_cores_empty(e);
+}
+
 static bool is_empty(struct clerk *k)
 {
     const struct engine *e = k->engine;
     struct spool_counts counts;
     struct queue_figures figures;
+    bool is_held = is_held_back(e);
     if (atomic_load_explicit(&e->injections, memory_order_relaxed) > 0 ||
         atomic_load_explicit(&e->intake_bytes, memory_order_relaxed) > 0 ||
-        atomic_load_explicit(&e->has_backlog, memory_order_relaxed) ||
+        (!is_held && atomic_load_explicit(&e->has_backlog, memory_order_relaxed)) ||
         !(are_cores_empty(e) || is_new_mail_gone(e)) || spool_reader_begin(k->reader) != 0) {
         return false;
     }
     int err = spool_read_counts(k->reader, &counts);
     spool_reader_end(k->reader);
     err = err != 0 ? err : queue_figures_read(k, &counts, &figures);
-    return err == 0 && figures.states[QUEUE_INCOMING] == 0;
+    return err == 0 && (is_held || figures.states[QUEUE_INCOMING] == 0);
 }
 
 usec_t drain_watch(struct clerk *k)

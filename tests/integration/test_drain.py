@@ -98,6 +98,14 @@ def test_what_is_due_goes_and_the_rest_stays(place):
     daemon.stop()
 
 
+def test_more_is_on_hold_than_may_be_active(place):
+    """Mail that cannot become active behind it does not keep it either."""
+    daemon = place.sluice(options={'message_active_limit': 20}, transports={'smtp': {'hold': True}})
+    post(daemon, {'messages': [{'from': 'a@a.test', 'recipients': [f'r{n}@x.test'], 'text': 'x\n'} for n in range(50)]}).expect(202)
+    drain(daemon)
+    assert daemon.wait_exit() == 0
+
+
 def test_nothing_is_queued(place):
     daemon = place.sluice()
     drain(daemon)
