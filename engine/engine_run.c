@@ -493,8 +493,28 @@ static void block_all_signals(const struct engine_host *host, sigset_t *ret_wait
     (void)signal(SIGPIPE, SIG_IGN);
 }
 
-/* true: to become the next process */
-static bool wait_for_end(struct engine *e, const sigset_t *waited, bool is_embedded)
+/* Whether there can be a next process, as far as it can be told before this one ends.
+ *
+ * program  NULL: the engine is embedded in it */
+static bool can_restart(struct engine *e, const char *program)
+{
+    if (program == NULL) {
+        log_error("restart: a program that embeds the engine starts it anew itself");
+        return false;
+    }
+    if (access(program, X_OK) != 0) {
+        log_error("restart: %s: %s; this process goes on", program, err_str(-errno));
+        return false;
+    }
+    if (!reloader_try(e->reloader)) {
+        log_error("restart: the configuration is wrong, and this process goes on");
+        return false;
+    }
+    return true;
+}
+
+/* program: as in can_restart. true: to become the next process */
+static bool wait_for_end(struct engine *e, const sigset_t *waited, const char *program)
 {
     bool becomes_next = false;
     const struct timespec look = {.tv_nsec = DRAIN_LOOK * 1000};
@@ -506,16 +526,11 @@ static bool wait_for_end(struct engine *e, const sigset_t *waited, bool is_embed
                                                  : "its time is up");
             break;
         }
-        if (drain == DRAIN_RESTART && is_embedded) {
-            log_error("restart: a program that embeds the engine starts it anew itself");
-            continue;
-        }
         if (drain == DRAIN_RESTART) {
-            becomes_next = reloader_try(e->reloader);
+            becomes_next = can_restart(e, program);
             if (becomes_next) {
                 break;
             }
-            log_error("restart: the configuration is wrong, and this process goes on");
             continue;
         }
         int signal_number =
@@ -618,7 +633,7 @@ int engine_run(const struct config *config, const struct engine_host *host)
         if (host != NULL) {
             host->running(host->ctx, e);
         }
-        becomes_next = wait_for_end(e, &waited, host != NULL);
+        becomes_next = wait_for_end(e, &waited, host == NULL ? program : NULL);
         log_info("stopping");
         stop_threads(e);
     }

@@ -1,7 +1,9 @@
 """A restart without a refused connection: the sockets pass to the next process, or are a service manager's."""
 import collections
+import contextlib
 import http.client
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -9,6 +11,7 @@ import threading
 
 import pytest
 
+from support.api import Connection
 from support.client import Client, message, submit
 from support.daemon import PROGRAM
 from support.wait import until
@@ -140,6 +143,28 @@ def test_a_mistake_changes_nothing(place):
     submit(daemon, 'a@a.test', ['b@x.test'], message())
     daemon.wait_event('Delivery')
     assert daemon.stop() == 0
+
+
+def test_the_program_is_away(place, monkeypatch):
+    """As in the middle of an upgrade: what runs goes on."""
+    program = os.path.join(place.folder, 'sluice')
+    shutil.copy(PROGRAM, program)
+    monkeypatch.setattr('support.daemon.PROGRAM', program)
+    daemon = place.sluice()
+    os.rename(program, program + '.new')
+    assert post_restart(daemon) == 202
+    daemon.wait_log('this process goes on')
+    os.rename(program + '.new', program)
+    assert post_restart(daemon) == 202
+    until(lambda: daemon.log().count(' is running') == 2, 'the next process')
+    assert daemon.stop() == 0
+
+
+def post_restart(daemon):
+    connection = Connection(daemon)
+    with contextlib.closing(connection):
+        connection.request('POST', '/v1/restart', '{}', {'Content-Type': 'application/json'})
+        return connection.getresponse().status
 
 
 def test_a_listener_that_is_gone(place):
