@@ -27,7 +27,7 @@ void admission_init(struct admission *a, struct engine *engine, struct spool_rea
     *a = (struct admission){.engine = engine, .reader = reader};
 }
 
-static void count_all(struct admission *a, const struct journaled *journaled)
+static void count_journaled(struct admission *a, const struct journaled *journaled)
 {
     a->count_after = clock_mono() + count_pause;
     rcu_sleep(); /* the disk may be slow; no RCU pointer of this pass is used meanwhile */
@@ -51,7 +51,7 @@ bool admission_begin(struct admission *a, const struct journaled *journaled)
         return false;
     }
     if (queue_count_is_wanted(numbers(a), config) && clock_mono() >= a->count_after) {
-        count_all(a, journaled);
+        count_journaled(a, journaled);
     }
     return true;
 }
