@@ -33,7 +33,8 @@ struct lending {
     struct loan rates[LIMITS_UNITS][LIMITS_LOAN_METERS]; /* left 0: not lent */
     struct quota_loan quotas[LIMITS_LOAN_METERS];
     struct loan paces[LIMITS_UNITS];
-    bool is_bound[LIMITS_UNITS]; /* some limit counts that unit */
+    bool is_bound[LIMITS_UNITS];     /* some limit counts that unit */
+    bool is_forgotten[LIMITS_UNITS]; /* the pace of that unit ended when it was asked */
 };
 
 static bool refuse(struct lending *g, usec_t due, enum limit_cause why, enum limit_owner whose)
@@ -157,7 +158,7 @@ static bool lend_pace(struct lending *g, enum pace_unit unit)
     }
     if (p->phase == PACE_FREE) { /* it was forgotten just now */
         g->paces[unit].left = 0;
-        limits_forgot_pace(g->limits, g->lane, unit, g->now);
+        g->is_forgotten[unit] = true;
         return true;
     }
     g->is_bound[unit] = true;
@@ -394,6 +395,15 @@ static void end_order(struct limits *l, struct limits_lane *lane, usec_t now) ON
     }
 }
 
+static void tell_forgotten(struct limits *l, const struct lending *g) ON_ROLE(l->lock)
+{
+    for (unsigned unit = 0; unit < LIMITS_UNITS; unit++) {
+        if (g->is_forgotten[unit]) {
+            limits_forgot_pace(l, g->lane, (enum pace_unit)unit, g->now);
+        }
+    }
+}
+
 void limits_lend(struct limits_hold *h, const struct limit_ask *ask, usec_t now, usec_t wall,
                  struct limit_grant *ret)
 {
@@ -433,6 +443,7 @@ void limits_lend(struct limits_hold *h, const struct limit_ask *ask, usec_t now,
     h->lane->wait = is_lent ? (struct limits_wait){LIMIT_NO_CAUSE, LIMIT_OF_LANE, 0}
                             : (struct limits_wait){ret->why, ret->whose, ret->turn};
     ret->per_second = per_second(&g);
+    tell_forgotten(l, &g);
     limits_lane_changed(l, h->lane, false, now);
     limits_leave_lock(l);
 }
