@@ -35,7 +35,7 @@ GOOD = ('--extensions', 'pipelining,chunking,8bitmime,size,smtputf8,enhancedstat
 BAD = ('--extensions', 'pipelining,chunking,8bitmime,size', '--fault=reset:0.02', '--fault=421:0.02',
        '--fault=close:0.05', '--defer=0.1', '--reject-rcpt=0.05:550:5.1.1 nobody',
        '--reject-rcpt=0.1:450:4.2.0 later')
-WRITING = {'run', 'check', 'explain', 'reload', 'send', 'inject', 'suspend', 'bounce', 'drop', 'resume',
+WRITING = {'run', 'check', 'explain', 'reload', 'drain', 'restart', 'send', 'inject', 'suspend', 'bounce', 'drop', 'resume',
            'flush', 'trace', 'why', 'message', 'repair', 'completion', 'manual', 'help', 'top'}
 
 
