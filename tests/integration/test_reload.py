@@ -416,7 +416,7 @@ def test_certificates_and_users(place):
     with open(users, 'w', encoding='ascii') as file:
         file.write('somebody:plain text\n')
     [text] = reload(daemon, status=422)['complaints']
-    assert 'users: not NAME:HASH' in text
+    assert 'users: not [tenant=T] NAME:HASH' in text
     assert certificate_of(daemon) == second
 
 

@@ -277,7 +277,7 @@ def test_one_tenant_with_far_too_much(place):
     put_back = exposition.value(exposition.parse(get(daemon, '/metrics').body), 'sluice_put_back_total')
     minutes = (time.monotonic() - begun) / 60
     print(f'{put_back:.0f} of {most} put back in {minutes:.1f} minutes')
-    assert put_back <= most * max(1, minutes / 60)  # once a message and hour
+    assert put_back <= most * (1 + minutes / 60)  # once a message and hour, and once as it came
     print(f'p99 alone {p99[0] * 1e3:.0f} ms, while {most} come {p99[1] * 1e3:.0f}, behind them {p99[2] * 1e3:.0f}; '
           f'{slow.taken} taken, {slow.refused} refused, {grown:.0f} MB more')
     assert slow.taken > 0 and not daemon.of('Bounce')

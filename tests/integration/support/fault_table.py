@@ -35,14 +35,14 @@ DATA>     NEXT   NEXT  NEXT   NEXT+ BNC+ NEXT NEXT    NEXT  NEXT NEXT NEXT    NE
 MAIL*     NEXT   NEXT  NEXT   NEXT+ BNC+ NEXT NEXT    NEXT  NEXT NEXT NEXT    NEXT  -     BNC+
 RCPT*     NEXT   NEXT  NEXT   NEXT+ BNC+ NEXT NEXT    NEXT  NEXT NEXT NEXT    NEXT  -     BNC+
 BDAT*     AMB    AMB   AMB    NEXT+ BNC+ NEXT AMB     AMB   AMB  AMB  AMB     AMB   OK    OK+
-MAIL&     AMB    AMB   AMB    OK    BNC+ OK   AMB     AMB   AMB  AMB  AMB     AMB   -     BNC+
+MAIL&     AMB    AMB   AMB    OK+   BNC+ OK   AMB     AMB   AMB  AMB  AMB     AMB   -     BNC+
 RCPT&     AMB    AMB   AMB    NEXT+ BNC+ NEXT AMB     AMB   AMB  AMB  AMB     AMB   -     BNC+
 BDAT&     AMB    AMB   AMB    NEXT+ BNC+ NEXT AMB     AMB   AMB  AMB  AMB     AMB   AMB   OK+
 body*     NEXT   NEXT  NEXT   NEXT  BNC  NEXT NEXT    NEXT  -    NEXT NEXT    -     AMB   -
 QUIT      OK     OK    OK     OK    OK   OK   OK      OK    OK   OK   OK      OK    OK    OK
 idle      -      OK    OK     OK    OK   OK   OK      OK    OK   OK   OK      OK    OK    OK
 RSET      BNC    BNC   BNC    BNC   BNC  BNC  BNC     BNC   BNC  BNC  BNC     BNC   BNC   BNC+
-reuse     OK     OK    OK     OK    BNC+ OK   OK      OK    OK   OK   OK      OK    OK    BNC+
+reuse     OK     OK    OK     OK+   BNC+ OK   OK      OK    OK   OK   OK      OK    OK    BNC+
 '''
 
 NOTES = '''\
@@ -52,7 +52,7 @@ NOTES = '''\
    to the envelope; body*: a large one
 &  the same, but it is the second of its connection, and the server has all of it before it answers;
    421 to its MAIL and the end: it was not taken, and goes again as if nothing had been. So does what
-   is told 4yz to the second MAIL of a session, which asks for shorter sessions (reuse too)
+   is told 4yz to the second MAIL of a session, which asks to slow down (reuse too)
 body: "class" is a second 354, "extra" a 250 before the end of the message
 RCPT: the fault meets the second of three recipients; what it leaves of the others is checked too
 QUIT, idle, reuse: of the next message, which needs one attempt'''
