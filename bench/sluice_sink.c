@@ -142,6 +142,9 @@ static int start_sink(struct program *p)
                               sink->options->timeline);
     }
     if (err == 0) {
+        err = sink_courses_init(&sink->courses, sink->started, sink->options->timeline);
+    }
+    if (err == 0) {
         err = open_receivers(sink);
     }
     if (err == 0) {
@@ -255,6 +258,7 @@ static void clean_up(struct program *p)
         sink_clients_fini(&p->sink.receivers[i]);
     }
     free(p->sink.receivers);
+    sink_courses_fini(&p->sink.courses);
     sink_rules_fini(&p->sink.domains);
     tls_server_free(p->sink.tls);
     ledger_close(&p->sink.ledger);

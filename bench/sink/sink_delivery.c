@@ -110,6 +110,9 @@ static void count_message(struct sink_session *s, usec_t wall)
         struct sink_tally *domain = sink_count_domain(count, address);
         if (before == NULL || domain != before) {
             sink_tally_message(domain, bytes, wall, latency);
+            if (s->worker->sink->options->timeline > 0) {
+                sink_courses_message(&s->worker->sink->courses, address, wall, latency);
+            }
             before = domain;
         }
         domain->recipients++;

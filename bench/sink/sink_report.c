@@ -135,7 +135,32 @@ static void put_series(struct buf *out, const struct timeline *t, uint32_t inter
     buf_append_char(out, ']');
 }
 
-static void put_timeline(struct buf *out, const struct sink *sink, usec_t now)
+/* "NAME": {the series}, behind the ones before it */
+static void put_course(struct buf *out, bool is_first, struct slice name, const struct timeline *t,
+                       uint32_t intervals)
+{
+    buf_append_str(out, is_first ? "\n" : ",\n");
+    report_string(out, name);
+    buf_append_str(out, ": {");
+    for (int series = 0; series < SERIES_COUNT; series++) {
+        put_series(out, t, intervals, (enum series)series);
+    }
+    buf_append_char(out, '}');
+}
+
+static void put_domain_courses(struct buf *out, struct sink *sink, uint32_t intervals)
+{
+    struct sink_courses *c = &sink->courses;
+    pthread_mutex_lock(&c->lock);
+    for (size_t i = 0; i < c->count; i++) {
+        const struct sink_course *course = &c->items[i];
+        put_course(out, i == 0, slice_make(course->name, course->name_len), &course->timeline,
+                   intervals);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void put_timeline(struct buf *out, struct sink *sink, usec_t now)
 {
     usec_t interval = sink->options->timeline;
     usec_t intervals = (now - sink->started) / interval + 1;
@@ -146,22 +171,18 @@ static void put_timeline(struct buf *out, const struct sink *sink, usec_t now)
     buf_append_str(out, ", \"listeners\": {");
     for (size_t i = 0; i < sink->listener_count; i++) {
         struct sink_listener *l = &sink->listeners[i];
-        buf_append_str(out, i == 0 ? "\n" : ",\n");
-        report_string(out, slice_of(l->name));
-        buf_append_str(out, ": {");
         pthread_mutex_lock(&l->lock);
-        for (int series = 0; series < SERIES_COUNT; series++) {
-            put_series(out, &l->timeline, (uint32_t)intervals, (enum series)series);
-        }
+        put_course(out, i == 0, slice_of(l->name), &l->timeline, (uint32_t)intervals);
         pthread_mutex_unlock(&l->lock);
-        buf_append_char(out, '}');
     }
+    buf_append_str(out, "},\n\"domains\": {");
+    put_domain_courses(out, sink, (uint32_t)intervals);
     buf_append_str(out, "},\n\"clients\": [");
     sink_report_courses(sink, (uint32_t)intervals, out);
     buf_append_str(out, "]}");
 }
 
-int sink_report(const struct sink *sink, struct sink_worker *workers, int count, bool is_end,
+int sink_report(struct sink *sink, struct sink_worker *workers, int count, bool is_end,
                 struct buf *out)
 {
     struct sink_count sum;

@@ -26,7 +26,7 @@
  *          allowed on average; null where there was none)
  * errors   -ENOMEM
  */
-MUST_USE int sink_report(const struct sink *sink, struct sink_worker *workers, int count,
-                         bool is_end, struct buf *out);
+MUST_USE int sink_report(struct sink *sink, struct sink_worker *workers, int count, bool is_end,
+                         struct buf *out);
 
 #endif

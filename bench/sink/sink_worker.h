@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "base/thread.h"
 #include "bench/sink/sink_count.h"
+#include "bench/sink/sink_course.h"
 #include "bench/sink/sink_options.h"
 #include "bench/sink/sink_rule.h"
 #include "bench/tool/ledger.h"
@@ -57,6 +58,7 @@ struct sink {
     struct ledger ledger;
     struct sink_listener *listeners;
     size_t listener_count;
+    struct sink_courses courses;
     usec_t started; /* wall */
     /* any thread, atomic */
     _Atomic uint64_t accepted;    /* messages, all workers; decides when --messages is reached */

@@ -137,6 +137,7 @@ static void put_stable(const struct source_template *t, uint64_t number, size_t 
         buf_append_str(out, "\r\nX-Tenant: t");
         buf_append_decimal(out, source_message_tenant(t, number) + 1);
     }
+    buf_append_slice(out, buf_slice(&o->headers));
     buf_append_str(out, "\r\nFrom: source <");
     if (o->sender[0] != '\0') {
         source_message_sender(t, number, out);

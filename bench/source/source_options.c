@@ -31,6 +31,8 @@ static const char usage[] =
     "  --weights LIST         the same with these weights, one for each of --domains: \"5,1,1\"\n"
     "  --tenants N[:S]        senders bounce+t1@ to +tN@ (of --sender), a field X-Tenant: tK, and\n"
     "                         numbers for each; the k-th has the weight 1/k^S (0)\n"
+    "  --header FIELD         a further header field of each message, \"X-Class: urgent\"; may be\n"
+    "                         repeated\n"
     "  --rate R               open loop: messages a second on average, whether or not answers\n"
     "                         come; latency counts from the moment a message was due.\n"
     "                         Without it closed loop: the next when an answer comes\n"
@@ -73,6 +75,7 @@ enum option_id {
     OPT_ZIPF,
     OPT_WEIGHTS,
     OPT_TENANTS,
+    OPT_HEADER,
     OPT_RATE,
     OPT_ARRIVALS,
     OPT_PIPELINING,
@@ -105,6 +108,7 @@ static const struct option table[] = {
     {"zipf", required_argument, NULL, OPT_ZIPF},
     {"weights", required_argument, NULL, OPT_WEIGHTS},
     {"tenants", required_argument, NULL, OPT_TENANTS},
+    {"header", required_argument, NULL, OPT_HEADER},
     {"rate", required_argument, NULL, OPT_RATE},
     {"arrivals", required_argument, NULL, OPT_ARRIVALS},
     {"pipelining", no_argument, NULL, OPT_PIPELINING},
@@ -251,6 +255,17 @@ static int set_source_number(struct source_options *o, int id, const char *text)
     }
 }
 
+static int add_header(struct source_options *o, const char *field)
+{
+    const char *colon = strchr(field, ':');
+    if (colon == NULL || colon == field || strpbrk(field, "\r\n") != NULL) {
+        return wrong_option("--header", "a field of one line, such as \"X-Class: urgent\"");
+    }
+    buf_append_str(&o->headers, "\r\n");
+    buf_append_str(&o->headers, field);
+    return o->headers.failed ? -ENOMEM : 0;
+}
+
 static int set_amount(struct amount *a, const char *option, const char *text, uint64_t limit)
 {
     const char *why;
@@ -276,6 +291,8 @@ static int set_load(struct source_options *o, int id, const char *text)
     case OPT_TENANTS:
         o->tenants_text = text;
         return 0;
+    case OPT_HEADER:
+        return add_header(o, text);
     case OPT_ARRIVALS:
         o->has_arrivals = true;
         return arrivals_parse(&o->arrivals, text) == 0
@@ -467,6 +484,7 @@ void source_options_fini(struct source_options *o)
     free(o->domains);
     o->domains = NULL;
     o->domain_count = 0;
+    buf_fini(&o->headers);
     amount_fini(&o->size);
     amount_fini(&o->recipients);
     choice_fini(&o->popularity);

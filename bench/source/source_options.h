@@ -3,6 +3,7 @@
 #define BENCH_SOURCE_OPTIONS_H
 
 #include "base/attr.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "bench/tool/amount.h"
 #include "bench/tool/arrivals.h"
@@ -41,6 +42,7 @@ struct source_options {
     struct choice popularity; /* of the domains; count 0: recipients go round */
     uint32_t tenants;         /* 0 = none */
     struct choice tenant_popularity;
+    struct buf headers;       /* further fields, each behind a CRLF */
     struct arrivals arrivals; /* rate 0: as fast as answers come */
     enum source_mode mode;
     uint32_t in_flight; /* SOURCE_CHUNKING: unanswered messages of a connection */

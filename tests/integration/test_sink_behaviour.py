@@ -365,6 +365,9 @@ def test_timeline(behaving):
         assert (p50 is None) == (messages == 0)
         assert messages == 0 or 0 < p50 <= p99 <= numbers['latency']['max']
     assert set(second['latency_p50']) == {None}  # these carried no stamp
+    here, there = (timeline['domains'][name] for name in ('example.test', 'd1.test'))
+    assert (here['messages'], here['latency_p50']) == (first['messages'], first['latency_p50'])
+    assert there['messages'] == second['messages'] and len(timeline['domains']) == 2
     at = int((numbers['first'] - timeline['start']) / 0.1)
     assert first['messages'][at] > 0 and sum(first['messages'][:at]) == 0
 

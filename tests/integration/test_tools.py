@@ -612,6 +612,15 @@ def test_popularity_and_tenants(sink, tmp_path):
     assert sum(t['acked'] for t in tenants.values()) == numbers['acked'] == 6000
 
 
+def test_further_header_fields(sink, tmp_path):
+    s = sink('--store', str(tmp_path))
+    source(s.port, '--messages', '1', '--header', 'X-Class: urgent', '--header', 'X-Campaign: a b')
+    s.finish()
+    [stored] = tmp_path.iterdir()
+    head = stored.read_bytes().split(b'\r\n\r\n')[0]
+    assert b'\r\nX-Class: urgent\r\nX-Campaign: a b\r\nFrom: ' in head and stored.stat().st_size == 4096
+
+
 def test_weights(sink):
     s = sink()
     source(s.port, '--messages', '3000', '--connections', '5', '--domains', 'a.test,b.test,c.test',
@@ -634,6 +643,8 @@ def test_weights(sink):
     (['--tenants', '0'], '--tenants: N or N:S'),
     (['--tenants', '5:x'], '--tenants: behind the colon'),
     (['--tenants', '5', '--sender', ''], '--tenants: needs a --sender with an @'),
+    (['--header', 'urgent'], '--header: a field of one line'),
+    (['--header', 'X-Class: a\r\nTo: b'], '--header: a field of one line'),
     (['--arrivals', 'even'], '--arrivals: needs --rate'),
     (['--arrivals', 'odd', '--rate', '5'], '--arrivals: poisson, even or burst:N'),
     (['--in-flight', '0'], '--in-flight: from 1 to'),
