@@ -135,7 +135,7 @@ int activation_fresh(struct activation *a, struct message *m)
     intercept_init(&intercept, a->engine, a->to_writer, m, true);
     for (uint32_t i = 0; i < total; i++) {
         struct slice domain = router_domain(message_address(m, i));
-        bool is_routed = router_route(settings->router, domain, &routes[i]);
+        bool is_routed = router_route(settings->router, domain, m->envelope.tenant, &routes[i]);
         if (!is_routed) {
             routes[i] = (struct route_result){0};
         } else if (intercept_judge(a->engine, &m->envelope, domain, routes[i].nexthop,
@@ -200,7 +200,8 @@ static int take_census(struct activation *a, struct message *m, struct census *r
             ret->failed += err == 0 || err == ERR_CORRUPT;
         } else if (recipient_is_undone(state)) {
             ret->undone++;
-            if (router_route(m->settings->router, router_domain(address), &route)) {
+            if (router_route(m->settings->router, router_domain(address), m->envelope.tenant,
+                             &route)) {
                 m->parts[route.transport].unread++;
             } else {
                 ret->unrouted++;
@@ -220,8 +221,8 @@ static int fail_stored_unrouted(struct activation *a, struct message *m, uint32_
     recipient_walk_init(&w, a->reader, &m->envelope, 0);
     while (err == 0 && r->count < count && recipient_walk_next(&w, &index, &address, &state)) {
         struct route_result route;
-        if (recipient_is_undone(state) &&
-            !router_route(m->settings->router, router_domain(address), &route)) {
+        if (recipient_is_undone(state) && !router_route(m->settings->router, router_domain(address),
+                                                        m->envelope.tenant, &route)) {
             err = message_load(m, index, address);
             result_add(r, index, RESULT_FAILED, 0, "5.1.2",
                        SLICE("no route to the recipient's domain"));
@@ -260,7 +261,8 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
     while (s->count < capacity && recipient_walk_next(&w, &index, &address, &state)) {
         struct route_result route;
         if (!recipient_is_undone(state) ||
-            !router_route(m->settings->router, router_domain(address), &route) ||
+            !router_route(m->settings->router, router_domain(address), m->envelope.tenant,
+                          &route) ||
             route.transport != transport) {
             continue;
         }
@@ -444,7 +446,7 @@ static bool matches_recipient(const struct activation *a, const struct selector 
     struct slice facts[SELECTOR_COUNT] = {[SELECTOR_TENANT] = e->tenant,
                                           [SELECTOR_CAMPAIGN] = e->campaign,
                                           [SELECTOR_DOMAIN] = router_domain(address)};
-    if (router_route(settings_of(a->engine)->router, router_domain(address), &route)) {
+    if (router_route(settings_of(a->engine)->router, router_domain(address), e->tenant, &route)) {
         facts[SELECTOR_DESTINATION] = route.nexthop;
         const struct settings *s = settings_of(a->engine);
         facts[SELECTOR_TRANSPORT] = slice_of(s->config->transports[route.transport].name);
@@ -497,7 +499,7 @@ static bool is_free(const struct activation *a, const struct spool_envelope *e,
     struct route_result route;
     struct order_verdict verdict;
     struct slice domain = router_domain(address);
-    return !router_route(settings_of(a->engine)->router, domain, &route) ||
+    return !router_route(settings_of(a->engine)->router, domain, e->tenant, &route) ||
            !intercept_judge(a->engine, e, domain, route.nexthop, route.transport, &verdict) ||
            verdict.kind != ORDER_SUSPEND || (uint64_t)verdict.until < position->time;
 }

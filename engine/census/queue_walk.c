@@ -260,7 +260,7 @@ static void find_facts(struct queue_walk *w)
     r->facts[SELECTOR_TRANSPORT] = SLICE("");
     r->facts[SELECTOR_SOURCE] = SLICE("");
     struct route_result route;
-    if (w->needs_route && router_route(w->from.router, domain, &route)) {
+    if (w->needs_route && router_route(w->from.router, domain, r->facts[SELECTOR_TENANT], &route)) {
         r->facts[SELECTOR_DESTINATION] = route.nexthop;
         r->facts[SELECTOR_TRANSPORT] = slice_of(w->from.config->transports[route.transport].name);
         r->facts[SELECTOR_SOURCE] = source_table_list(w->from.sources, w->from.config,

@@ -50,7 +50,7 @@ static bool find_route(struct way *w, const char *what)
     }
     struct slice domain = slice_of(what);
     return router_route(w->router, strchr(what, '@') == NULL ? domain : router_domain(domain),
-                        &w->route);
+                        slice_of(w->tenant == NULL ? "" : w->tenant), &w->route);
 }
 
 static const struct config_egress_source *find_source(const struct way *w)

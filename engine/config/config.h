@@ -132,6 +132,10 @@ struct config_tenant {
     bool notices;    /* a notice is sent only when listener and tenant both say so */
     char *pool_name; /* NULL: the transport's */
     const struct config_egress_pool *pool; /* of that name, in the same snapshot */
+    char *transport_name;                  /* NULL: the route's */
+    size_t transport;                      /* of that name; index into transports */
+    usec_t maximal_queue_lifetime;         /* 0 = one attempt; see has_lifetime */
+    bool has_lifetime;                     /* it says how long, in place of the global one */
     enum mail_class class;                 /* MAIL_CLASS_COUNT: the listener's */
     struct config_texts classes;           /* words, as written; see allowed_classes */
     unsigned allowed_classes;              /* bits, by mail_class_bit */
@@ -365,6 +369,9 @@ MUST_USE bool config_listener_trusts(const struct config_listener *l, const stru
 /* The section that is about mail of a tenant ("" for nobody's): its own, in either case of letters,
  * or that of "*"; NULL: neither. */
 const struct config_tenant *config_tenant_find(const struct config *c, struct slice name);
+
+/* How long a tenant's mail is tried; 0: once. is_bounce: it has the null sender */
+usec_t config_queue_lifetime(const struct config *c, struct slice tenant, bool is_bounce);
 
 /* The class of a message.
  *

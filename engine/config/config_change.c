@@ -205,6 +205,12 @@ int config_change_arrange(const struct config *before, struct config *fresh, siz
         struct config_route *r = &fresh->routes[i];
         r->transport = config_transport_find(fresh, slice_of(r->transport_name));
     }
+    for (size_t i = 0; i < fresh->tenant_count; i++) {
+        struct config_tenant *t = &fresh->tenants[i];
+        if (t->transport_name != NULL) {
+            t->transport = config_transport_find(fresh, slice_of(t->transport_name));
+        }
+    }
     return 0;
 }
 

@@ -592,6 +592,7 @@ int config_check(struct config_loader *l, struct config *c)
     }
     err = err < 0 ? err : check_duplicate_routes(l, c);
     err = err < 0 ? err : check_route_levels(l, c);
+    config_check_tenant_transports(l, c);
     if (err == 0 && c->route_count == 0) {
         config_warn(l, (struct config_place){0, 0}, "route",
                     "there is none, so every recipient is refused; write transport smtp {} and "

@@ -368,7 +368,7 @@ static void check_domain(struct lint *l, const struct policy_table *t, const str
     struct route_result way;
     if (d->set == 0) {
         warn(l, section, index, NULL, "domain \"%s\" says nothing; remove it", d->options.name);
-    } else if (!router_route(r, slice_of(d->options.name), &way)) {
+    } else if (!router_route(r, slice_of(d->options.name), SLICE(""), &way)) {
         warn(l, section, index, NULL, "no route leads to domain \"%s\"; add one, or remove it",
              d->options.name);
     } else if (way.route->nexthop[0] != '\0') {

@@ -372,6 +372,13 @@ const struct config_option config_options[] = {
          "is queued goes on (`sluice suspend --tenant` holds that)."),
     TEXT("pool", TENANT(pool_name), NULL, "the transport's `source_pool`", 64,
          "The `pool` whose sources this tenant's mail leaves from, whichever transport it takes."),
+    TEXT("transport", TENANT(transport_name), NULL, "the route's", 64,
+         "The `transport` that this tenant's mail takes where route `\"*\"` matches, in place of "
+         "that route's; its nexthop and its TLS level stay. Routes of domains go before it."),
+    ROW("maximal_queue_lifetime", TENANT(maximal_queue_lifetime), CONFIG_TYPE_TIME, NULL,
+        "the global one", 0, DAYS(100), 's', NULL,
+        "How long this tenant's mail is tried before it is returned. 0: once. Its mail with the "
+        "null sender is tried for `bounce_queue_lifetime`, and no longer than this."),
     RATE("max_message_rate", TENANT(max_message_rate),
          "Messages of this tenant, to all receivers and from all sources together; written as in "
          "`transport`. Of `\"*\"` each tenant has its own."),

@@ -72,6 +72,14 @@ const struct config_tenant *config_tenant_find(const struct config *c, struct sl
     return c->other_tenants;
 }
 
+usec_t config_queue_lifetime(const struct config *c, struct slice tenant, bool is_bounce)
+{
+    const struct config_tenant *t = config_tenant_find(c, tenant);
+    usec_t lifetime =
+        t != NULL && t->has_lifetime ? t->maximal_queue_lifetime : c->maximal_queue_lifetime;
+    return is_bounce && c->bounce_queue_lifetime < lifetime ? c->bounce_queue_lifetime : lifetime;
+}
+
 /* --- classes ---------------------------------------------------------------------------------- */
 
 /* Of tenants about which no section says anything: what goes before others has to be allowed. */
@@ -169,12 +177,58 @@ static void check_pool(struct config_loader *l, struct config *c, size_t index)
     }
 }
 
+/* After transports and routes, which it names or goes before. */
+static void check_tenant_transport(struct config_loader *l, struct config *c, size_t index)
+{
+    char near[CONFIG_NEAR_TEXT];
+    struct config_tenant *t = &c->tenants[index];
+    struct config_place place = config_place_of(l, CONFIG_SECTION_TENANT, index, "transport");
+    if (t->transport_name == NULL) {
+        return;
+    }
+    t->transport = config_transport_find(c, slice_of(t->transport_name));
+    if (t->transport == c->transport_count) {
+        config_complain(l, place, "transport",
+                        "there is no transport \"%.64s\"; name one that this file defines%s",
+                        t->transport_name,
+                        config_check_meant(c, CONFIG_SECTION_TRANSPORT, t->transport_name, near));
+        return;
+    }
+    size_t any = config_section_find_title(c, CONFIG_SECTION_ROUTE, "*");
+    if (any == c->route_count) {
+        config_complain(l, place, "transport",
+                        "it is taken in place of that of route \"*\", and there is no such "
+                        "route; write one, or remove this");
+    } else if (c->transports[t->transport].smtp.smtp_auth_user != NULL &&
+               (c->routes[any].nexthop == NULL || c->routes[any].nexthop[0] == '\0')) {
+        config_complain(l, place, "transport",
+                        "transport \"%.64s\" has a smtp_auth_user, whose password would go to "
+                        "every domain's hosts; name the smart host in route \"*\"",
+                        t->transport_name);
+    }
+}
+
+void config_check_tenant_transports(struct config_loader *l, struct config *c)
+{
+    for (size_t i = 0; i < c->tenant_count; i++) {
+        check_tenant_transport(l, c, i);
+    }
+}
+
+static void check_lifetime(struct config *c, size_t index)
+{
+    char at[CONFIG_ORIGIN_BYTES];
+    c->tenants[index].has_lifetime =
+        config_origin(c, CONFIG_SECTION_TENANT, index, "maximal_queue_lifetime", at);
+}
+
 int config_check_tenants(struct config_loader *l, struct config *c)
 {
     for (size_t i = 0; i < c->tenant_count; i++) {
         check_tenant_name(l, c, i);
         check_pool(l, c, i);
         check_classes(l, c, i);
+        check_lifetime(c, i);
         c->has_queue_limits = c->has_queue_limits || c->tenants[i].queue_limit > 0;
     }
     return sort_sections(c);

@@ -18,6 +18,7 @@ struct router_entry {
 struct router {
     const struct config *config;
     const struct config_route *any; /* "*" or NULL */
+    bool *is_of_tenants; /* [transport_count]: some tenant's mail takes it in place of any's */
     const struct config_route *
         *named; /* [named_count] routes with a nexthop, by it and transport */
     size_t named_count;
@@ -101,6 +102,17 @@ static bool collect_named(struct router *r, const struct config *c)
     return true;
 }
 
+static bool collect_transports(struct router *r, const struct config *c)
+{
+    r->is_of_tenants = calloc(c->transport_count + 1, sizeof(*r->is_of_tenants));
+    for (size_t i = 0; i < c->tenant_count && r->is_of_tenants != NULL; i++) {
+        if (c->tenants[i].transport_name != NULL) {
+            r->is_of_tenants[c->tenants[i].transport] = true;
+        }
+    }
+    return r->is_of_tenants != NULL;
+}
+
 struct router *router_new(const struct config *c)
 {
     size_t size = table_size(c->route_count);
@@ -115,7 +127,7 @@ struct router *router_new(const struct config *c)
     for (size_t i = 0; i < c->route_count; i++) {
         router_add(r, &c->routes[i]);
     }
-    if (!collect_named(r, c)) {
+    if (!collect_named(r, c) || !collect_transports(r, c)) {
         router_free(r);
         return NULL;
     }
@@ -126,6 +138,7 @@ void router_free(struct router *r)
 {
     if (r != NULL) {
         free(r->named);
+        free(r->is_of_tenants);
         free(r);
     }
 }
@@ -170,7 +183,15 @@ static bool is_literal_allowed(const struct router *r, struct slice literal)
     return scope == IP_PUBLIC || scope == IP_PRIVATE || (scope == IP_LOOPBACK && r->allow_loopback);
 }
 
-bool router_route(const struct router *r, struct slice domain, struct route_result *ret)
+static size_t transport_of(const struct router *r, const struct config_route *route,
+                           struct slice tenant)
+{
+    const struct config_tenant *t = route == r->any ? config_tenant_find(r->config, tenant) : NULL;
+    return t != NULL && t->transport_name != NULL ? t->transport : route->transport;
+}
+
+bool router_route(const struct router *r, struct slice domain, struct slice tenant,
+                  struct route_result *ret)
 {
     char lower[DOMAIN_MAX_BYTES];
     struct slice name = domain;
@@ -193,7 +214,7 @@ bool router_route(const struct router *r, struct slice domain, struct route_resu
         return false;
     }
     ret->route = route;
-    ret->transport = route->transport;
+    ret->transport = transport_of(r, route, tenant);
     ret->nexthop = route->nexthop[0] == '\0' ? name : slice_of(route->nexthop);
     return true;
 }
@@ -218,16 +239,34 @@ static const struct config_route *find_named(const struct router *r, size_t tran
     return NULL;
 }
 
-enum config_tls_level router_route_level(const struct router *r, size_t transport,
-                                         struct slice nexthop)
+/* Whether mail goes to that transport by the route, some tenant's at least. */
+static bool leads_to(const struct router *r, const struct config_route *route, size_t transport)
+{
+    return route->transport == transport || (route == r->any && r->is_of_tenants[transport]);
+}
+
+const struct config_route *router_level_route(const struct router *r, size_t transport,
+                                              struct slice nexthop)
 {
     const struct config_route *route = find_named(r, transport, nexthop);
+    if (route == NULL && r->any != NULL && slice_eq(slice_of(r->any->nexthop), nexthop) &&
+        leads_to(r, r->any, transport)) {
+        route = r->any;
+    }
     if (route == NULL && nexthop.len > 0) {
         route = find_route(r, nexthop);
-        if (route != NULL && (route->transport != transport || route->nexthop[0] != '\0')) {
+        if (route != NULL && (!leads_to(r, route, transport) || route->nexthop[0] != '\0')) {
             route = NULL;
         }
     }
+    return route != NULL && route->smtp_tls_security_level != CONFIG_TLS_OF_TRANSPORT ? route
+                                                                                      : NULL;
+}
+
+enum config_tls_level router_route_level(const struct router *r, size_t transport,
+                                         struct slice nexthop)
+{
+    const struct config_route *route = router_level_route(r, transport, nexthop);
     return route != NULL ? route->smtp_tls_security_level : CONFIG_TLS_OF_TRANSPORT;
 }
 

@@ -37,10 +37,12 @@ struct slice router_domain(struct slice address);
  *
  * domain   any case; a nexthop taken from it keeps that case, so give it in lower case to get one
  *          destination for each domain
+ * tenant   whose mail it is, "" nobody's: by "*" it may take a transport of its own
  * returns  false when no route matches: the recipient is refused with 550 5.1.2 "no route to
  *          domain" (intake) or bounced with 5.1.2 (a queued recipient whose route went away)
  * thread   any; reads only */
-MUST_USE bool router_route(const struct router *r, struct slice domain, struct route_result *ret);
+MUST_USE bool router_route(const struct router *r, struct slice domain, struct slice tenant,
+                           struct route_result *ret);
 
 /* The TLS level of a destination: of the route that names this nexthop for this transport, else of
  * the route by which the nexthop's own domain comes to this transport, else (the routes changed
@@ -50,6 +52,9 @@ MUST_USE bool router_route(const struct router *r, struct slice domain, struct r
  * thread   any; reads only */
 MUST_USE enum config_tls_level router_tls_level(const struct router *r, size_t transport,
                                                 struct slice nexthop);
+/* That route; NULL where it says nothing or there is none. */
+const struct config_route *router_level_route(const struct router *r, size_t transport,
+                                              struct slice nexthop);
 /* What that route says, CONFIG_TLS_OF_TRANSPORT where it says nothing or there is none. */
 MUST_USE enum config_tls_level router_route_level(const struct router *r, size_t transport,
                                                   struct slice nexthop);

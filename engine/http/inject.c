@@ -130,7 +130,7 @@ void injector_free(struct injector *j)
 static bool has_route(const void *routes, struct slice domain)
 {
     struct route_result route;
-    return router_route(routes, domain, &route);
+    return router_route(routes, domain, SLICE(""), &route);
 }
 
 /* Writes the Received field of this hop. It does not say who injected the message, as receivers see
@@ -226,8 +226,7 @@ static int open_intake(struct injected *m, usec_t now)
     struct slice sender = smtp_address_slice(&c->sender), protocol = SLICE("HTTP");
     struct slice tenant = label_slice(&c->tenant), campaign = label_slice(&c->campaign);
     usec_t begin = c->not_before != 0 ? c->not_before : now;
-    usec_t lifetime =
-        sender.len == 0 ? config->bounce_queue_lifetime : config->maximal_queue_lifetime;
+    usec_t lifetime = config_queue_lifetime(config, tenant, sender.len == 0);
     bool is_lowered;
     enum mail_class class =
         config_mail_class(config, tenant, c->class, MAIL_CLASS_COUNT, &is_lowered);

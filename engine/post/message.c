@@ -174,8 +174,7 @@ usec_t message_expires(const struct message *m, const struct config *config)
     if (e->expires != 0) {
         return e->expires;
     }
-    return e->created +
-           (e->sender.len == 0 ? config->bounce_queue_lifetime : config->maximal_queue_lifetime);
+    return e->created + config_queue_lifetime(config, e->tenant, e->sender.len == 0);
 }
 
 struct slice message_packed(const struct message *m)

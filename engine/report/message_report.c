@@ -175,8 +175,8 @@ static enum queue_state message_state(struct clerk *k, uint64_t id)
 
 /* --- one message ------------------------------------------------------------------------------ */
 
-static json_t *recipient_object(struct clerk *k, uint64_t id, struct slice address, uint32_t index,
-                                int state)
+static json_t *recipient_object(struct clerk *k, const struct spool_envelope *e,
+                                struct slice address, uint32_t index, int state)
 {
     static const char *const states[] = {"pending", "deferred", "delivered", "failed"};
     struct route_result route;
@@ -188,12 +188,12 @@ static json_t *recipient_object(struct clerk *k, uint64_t id, struct slice addre
     api_set_text(o, "recipient", address);
     api_set_number(o, "index", index);
     api_set_text(o, "state", slice_of(state >= 0 && state < 4 ? states[state] : "pending"));
-    if (router_route(settings_of(k->engine)->router, router_domain(address), &route)) {
+    if (router_route(settings_of(k->engine)->router, router_domain(address), e->tenant, &route)) {
         api_set_text(o, "transport",
                      slice_of(settings_of(k->engine)->config->transports[route.transport].name));
         api_set_text(o, "destination", route.nexthop);
     }
-    if (spool_read_reason(k->reader, id, index, &reason) == 0) {
+    if (spool_read_reason(k->reader, e->id, index, &reason) == 0) {
         api_set_time(o, "time", reason.time);
         if (reason.code != 0) {
             api_set_number(o, "code", reason.code);
@@ -227,7 +227,7 @@ static json_t *recipient_list(struct clerk *k, const struct spool_envelope *e, u
             int state = i < states.len ? states.data[i] : SPOOL_RECIPIENT_PENDING;
             if (index >= first && json_array_size(list) < limit) {
                 (void)json_array_append_new(list, /* out of memory leaves it out */
-                                            recipient_object(k, e->id, address, index, state));
+                                            recipient_object(k, e, address, index, state));
             }
         }
     }

@@ -319,39 +319,19 @@ bool why_destination(struct why *w, int level, uint32_t transport, struct slice 
     return true;
 }
 
-/* The route whose level it is, or route_count: the transport's. */
-static size_t tls_route(const struct why *w, uint32_t transport, struct slice name)
-{
-    const struct config *c = w->config;
-    struct route_result r;
-    for (size_t i = 0; i < c->route_count; i++) {
-        const struct config_route *route = &c->routes[i];
-        if (route->transport == transport && slice_eq(slice_of(route->nexthop), name) &&
-            route->smtp_tls_security_level != CONFIG_TLS_OF_TRANSPORT) {
-            return i;
-        }
-    }
-    if (router_route(settings_of(w->clerk->engine)->router, name, &r) && r.transport == transport &&
-        r.route->nexthop[0] == '\0' &&
-        r.route->smtp_tls_security_level != CONFIG_TLS_OF_TRANSPORT) {
-        return (size_t)(r.route - c->routes);
-    }
-    return c->route_count;
-}
-
 void why_tls(struct why *w, int level, uint32_t transport, struct slice name)
 {
     const struct config_option *option =
         config_option_find(CONFIG_SECTION_TRANSPORT, "smtp_tls_security_level");
     const struct router *router = settings_of(w->clerk->engine)->router;
     const char *word = option->choices[router_tls_level(router, transport, name)];
-    size_t route = tls_route(w, transport, name);
-    bool is_route = route < w->config->route_count;
+    const struct config_route *route = router_level_route(router, transport, name);
     json_t *link =
         why_link(w, level, "deliveries to " SLICE_FMT " by %s have to satisfy TLS level %s",
                  SLICE_ARG(name), w->config->transports[transport].name, word);
-    why_word(w, link, is_route ? CONFIG_SECTION_ROUTE : CONFIG_SECTION_TRANSPORT,
-             is_route ? route : transport, "smtp_tls_security_level", word);
+    why_word(w, link, route != NULL ? CONFIG_SECTION_ROUTE : CONFIG_SECTION_TRANSPORT,
+             route != NULL ? (size_t)(route - w->config->routes) : transport,
+             "smtp_tls_security_level", word);
 }
 
 static void order_selector_text(const struct order *o, char *text, size_t bytes)

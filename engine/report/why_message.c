@@ -272,9 +272,15 @@ static void put_expiry(struct view *v)
     const struct config *c = v->why->config;
     const struct message m = {.envelope = *v->envelope};
     bool is_bounce = v->envelope->sender.len == 0;
+    const struct config_tenant *tenant = config_tenant_find(c, v->envelope->tenant);
+    bool is_tenants = tenant != NULL && tenant->has_lifetime &&
+                      (!is_bounce || tenant->maximal_queue_lifetime < c->bounce_queue_lifetime);
     json_t *link = why_link(v->why, 0, "it is given up when it is too old");
     if (v->envelope->expires != 0) {
         why_because(link, SLICE("its sender said when"));
+    } else if (is_tenants) {
+        why_span(v->why, link, CONFIG_SECTION_TENANT, (size_t)(tenant - c->tenants),
+                 "maximal_queue_lifetime", tenant->maximal_queue_lifetime);
     } else if (is_bounce) {
         why_span(v->why, link, CONFIG_SECTION_GLOBAL, 0, "bounce_queue_lifetime",
                  c->bounce_queue_lifetime);

@@ -173,7 +173,7 @@ static void put_route(struct why *w, struct slice name)
     struct slice domain = router_domain(name);
     name = domain.len > 0 ? domain : name;
     bool is_domain = slice_find(name, '[') == name.len && slice_find(name, ':') == name.len;
-    if (is_domain && router_route(settings_of(w->clerk->engine)->router, name, &route) &&
+    if (is_domain && router_route(settings_of(w->clerk->engine)->router, name, SLICE(""), &route) &&
         !slice_eq(route.nexthop, name)) {
         json_t *link = why_link(w, 0,
                                 "mail for the domain " SLICE_FMT " goes to " SLICE_FMT

@@ -539,7 +539,8 @@ void lanes_refused(struct lanes *l, const struct delivery *d, usec_t now, struct
         .has_others_out = has_others_out(l, slot->lane),
         .has_other_source = others.has_untried,
         .has_open_source = others.has_any,
-        .must_charge = config->maximal_queue_lifetime == 0,
+        .must_charge = config_queue_lifetime(config, d->message->envelope.tenant,
+                                             d->message->envelope.sender.len == 0) == 0,
         .may_stand_apart = may_stand_apart(l, slot->lane),
     };
     limits_refused(slot->lane->hold, &r, now, clock_wall(), ret);

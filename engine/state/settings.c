@@ -77,7 +77,7 @@ static void settings_free(struct settings *s)
 static bool has_route(const void *engine, struct slice domain)
 {
     struct route_result route;
-    return router_route(settings_of(engine)->router, domain, &route);
+    return router_route(settings_of(engine)->router, domain, SLICE(""), &route);
 }
 
 static int make_listener(struct settings *s, const struct engine *engine, struct settings *before,

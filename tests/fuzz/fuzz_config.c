@@ -63,7 +63,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (config != NULL) {
         struct route_result result;
         struct router *router = router_new(config);
-        bool is_routed = router != NULL && router_route(router, SLICE("a.example.com"), &result);
+        bool is_routed =
+            router != NULL && router_route(router, SLICE("a.example.com"), SLICE("t"), &result);
         if (is_routed && result.transport >= config->transport_count) {
             abort();
         }

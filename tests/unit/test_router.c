@@ -76,13 +76,61 @@ static void same_as_naive(void **state)
             struct route_result result;
             random_domain(&seed, domain);
             const struct config_route *expected = naive(s.config, domain);
-            bool is_found = router_route(r, slice_of(domain), &result);
+            bool is_found = router_route(r, slice_of(domain), SLICE(""), &result);
             assert_int_equal(is_found, expected != NULL);
             assert_true(!is_found || result.route == expected);
         }
         router_free(r);
         config_free(s.config);
     }
+}
+
+/* By "*" alone, and with that route's nexthop and level. */
+static void a_tenant_has_a_transport(void **state)
+{
+    (void)state;
+    struct sample s;
+    struct route_result result;
+    static const struct {
+        const char *domain, *tenant;
+        size_t transport;
+    } rows[] = {{"x.test", "acme", 1},     {"x.test", "ACME", 1}, {"x.test", "b", 2},
+                {"x.test", "", 2},         {"x.test", "c", 0},    {"own.test", "acme", 0},
+                {"[192.0.2.1]", "acme", 1}};
+    sample_load(&s, "transport a {} transport b {} transport c {}\n"
+                    "tenant \"Acme\" { transport = \"b\" }\n"
+                    "tenant \"*\" { transport = \"c\" }\n"
+                    "tenant \"c\" {}\n"
+                    "route \"own.test\" { transport = a }\n"
+                    "route \"*\" { transport = a smtp_tls_security_level = encrypt }\n");
+    assert_int_equal(s.err, 0);
+    struct router *r = router_new(s.config);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_true(router_route(r, slice_of(rows[i].domain), slice_of(rows[i].tenant), &result));
+        assert_int_equal(result.transport, rows[i].transport);
+        assert_true(slice_eq(result.nexthop, slice_of(rows[i].domain)));
+    }
+    for (size_t transport = 0; transport < 3; transport++) {
+        assert_int_equal(router_tls_level(r, transport, SLICE("x.test")), CONFIG_TLS_ENCRYPT);
+        assert_int_equal(router_tls_level(r, transport, SLICE("own.test")), CONFIG_TLS_MAY);
+    }
+    router_free(r);
+    config_free(s.config);
+    sample_load(&s, "transport a {} transport b {}\n"
+                    "tenant \"acme\" { transport = \"b\" }\n"
+                    "route \"own.test\" { transport = a }\n"
+                    "route \"*\" { transport = a nexthop = \"[hub.test]\"\n"
+                    "            smtp_tls_security_level = verify }\n");
+    assert_int_equal(s.err, 0);
+    r = router_new(s.config);
+    assert_true(router_route(r, SLICE("x.test"), SLICE("acme"), &result));
+    assert_int_equal(result.transport, 1);
+    assert_true(slice_eq(result.nexthop, SLICE("[hub.test]")));
+    assert_int_equal(router_tls_level(r, 1, SLICE("[hub.test]")), CONFIG_TLS_VERIFY);
+    assert_int_equal(router_tls_level(r, 0, SLICE("[hub.test]")), CONFIG_TLS_VERIFY);
+    assert_int_equal(router_tls_level(r, 1, SLICE("own.test")), CONFIG_TLS_MAY);
+    router_free(r);
+    config_free(s.config);
 }
 
 static void what_a_route_says(void **state)
@@ -97,22 +145,22 @@ static void what_a_route_says(void **state)
                     "route \"[192.0.2.1]\" { transport = b nexthop = \"[192.0.2.9]\" }\n");
     assert_int_equal(s.err, 0);
     struct router *r = router_new(s.config);
-    assert_true(router_route(r, SLICE("eXample.com"), &result));
+    assert_true(router_route(r, SLICE("eXample.com"), SLICE(""), &result));
     assert_int_equal(result.transport, 1);
     assert_true(slice_eq(result.nexthop, SLICE("[mx.example.net]:2525")));
-    assert_true(router_route(r, SLICE("example.com."), &result));
+    assert_true(router_route(r, SLICE("example.com."), SLICE(""), &result));
     assert_int_equal(result.transport, 1);
-    assert_true(router_route(r, SLICE("x.y.example.com"), &result));
+    assert_true(router_route(r, SLICE("x.y.example.com"), SLICE(""), &result));
     assert_int_equal(result.transport, 0);
     assert_true(slice_eq(result.nexthop, SLICE("x.y.example.com")));
-    assert_true(router_route(r, SLICE("[192.0.2.1]"), &result));
-    assert_false(router_route(r, SLICE("xexample.com"), &result));
-    assert_false(router_route(r, SLICE("com"), &result));
-    assert_false(router_route(r, SLICE(""), &result));
-    assert_false(router_route(r, SLICE("."), &result));
-    assert_false(router_route(r, SLICE(".."), &result));
+    assert_true(router_route(r, SLICE("[192.0.2.1]"), SLICE(""), &result));
+    assert_false(router_route(r, SLICE("xexample.com"), SLICE(""), &result));
+    assert_false(router_route(r, SLICE("com"), SLICE(""), &result));
+    assert_false(router_route(r, SLICE(""), SLICE(""), &result));
+    assert_false(router_route(r, SLICE("."), SLICE(""), &result));
+    assert_false(router_route(r, SLICE(".."), SLICE(""), &result));
     memset(longest, 'a', sizeof(longest));
-    assert_false(router_route(r, slice_make(longest, sizeof(longest)), &result));
+    assert_false(router_route(r, slice_make(longest, sizeof(longest)), SLICE(""), &result));
     router_free(r);
     router_free(NULL);
     config_free(s.config);
@@ -146,7 +194,7 @@ static void literals_reach_no_local_host(void **state)
         struct router *r = router_new(s.config);
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
             bool expected = allow ? cases[i].with_loopback : cases[i].by_default;
-            if (router_route(r, slice_of(cases[i].domain), &result) != expected) {
+            if (router_route(r, slice_of(cases[i].domain), SLICE(""), &result) != expected) {
                 fail_msg("%s with allow_loopback %d", cases[i].domain, allow);
             }
         }
@@ -159,7 +207,7 @@ static void literals_reach_no_local_host(void **state)
     sample_load(&s, "transport t {}\nroute \"*\" { transport = t nexthop = \"[192.0.2.9]\" }\n");
     assert_int_equal(s.err, 0);
     struct router *r = router_new(s.config);
-    assert_true(router_route(r, SLICE("[127.0.0.1]"), &result));
+    assert_true(router_route(r, SLICE("[127.0.0.1]"), SLICE(""), &result));
     router_free(r);
     config_free(s.config);
 }
@@ -213,6 +261,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_as_naive),
+        cmocka_unit_test(a_tenant_has_a_transport),
         cmocka_unit_test(what_a_route_says),
         cmocka_unit_test(literals_reach_no_local_host),
         cmocka_unit_test(a_destination_has_one_level),

@@ -179,6 +179,7 @@ class Drawn:
             if self.hit(0.3):
                 found['max_message_rate'] = self.chance.choice(RATES)
             return found
+        self.tenants = {}
         patterns = self.some(PATTERNS)
         for n in range(self.chance.randint(0, 3)):
             self.add('provider', f'provider{n}', {**drawn(), **({'mx': patterns[n:n + 1]} if patterns[n:n + 1] else {}),
@@ -187,10 +188,14 @@ class Drawn:
             self.add('domain', domain, drawn())
         for name in ('acme', '*'):
             if self.hit(0.3):
-                self.add('tenant', name, {'max_message_rate': self.chance.choice(RATES), 'max_message_quota': '900000000/d'})
+                tenant = {'max_message_rate': self.chance.choice(RATES), 'max_message_quota': '900000000/d'}
+                if self.hit(0.3):
+                    tenant['maximal_queue_lifetime'] = self.chance.choice(['0', '30d'])
+                self.tenants[name] = tenant
 
     def draw_routes(self):
         drawing, chance = self.drawing, self.chance
+        self.is_any_routed = False
         level = next(o for o in drawing.options['route'] if o.name == 'smtp_tls_security_level')
         levels = {}
         for number, domain in enumerate([*DOMAINS, 'sender.test', '*']):
@@ -207,6 +212,11 @@ class Drawn:
             if levels[options['transport'], hop or domain]:
                 options['smtp_tls_security_level'] = levels[options['transport'], hop or domain]
             self.add('route', domain, options)
+            self.is_any_routed = domain == '*'
+        for name, tenant in self.tenants.items():
+            if self.is_any_routed and self.hit(0.5):
+                tenant['transport'] = chance.choice(self.transports)
+            self.add('tenant', name, tenant)
         for name in self.transports[:6]:
             domain = f'{name}.probe.test'
             self.probes[domain] = name
