@@ -493,6 +493,37 @@ static void block_all_signals(const struct engine_host *host, sigset_t *ret_wait
     (void)signal(SIGPIPE, SIG_IGN);
 }
 
+static bool reserve_socket(struct sockets *sockets, const char *section, const char *name,
+                           const struct config_address *at)
+{
+    int err = sockets_reserve(sockets, &at->address, at->len);
+    if (err != 0) {
+        log_error("restart: %s \"%s\": cannot listen: %s; this process goes on", section, name,
+                  err_str(err));
+    }
+    return err == 0;
+}
+
+/* The sockets of sections that this process has not opened. They are the next one's, or nobody's.
+ * false: one cannot be had */
+static bool reserve_sockets(struct engine *e)
+{
+    const struct config *c = settings_of(e)->config;
+    size_t before = sockets_kept(e->sockets);
+    bool is_had = true;
+    for (size_t i = 0; i < c->listener_count && is_had; i++) {
+        is_had =
+            reserve_socket(e->sockets, "listener", c->listeners[i].name, &c->listeners[i].bind);
+    }
+    for (size_t i = 0; i < c->http_door_count && is_had; i++) {
+        is_had = reserve_socket(e->sockets, "http", c->http_doors[i].name, &c->http_doors[i].bind);
+    }
+    if (!is_had) {
+        sockets_drop(e->sockets, before);
+    }
+    return is_had;
+}
+
 /* Whether there can be a next process, as far as it can be told before this one ends.
  *
  * program  NULL: the engine is embedded in it */
@@ -510,7 +541,7 @@ static bool can_restart(struct engine *e, const char *program)
         log_error("restart: the configuration is wrong, and this process goes on");
         return false;
     }
-    return true;
+    return reserve_sockets(e);
 }
 
 /* program: as in can_restart. true: to become the next process */

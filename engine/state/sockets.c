@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "dns/ip.h"
+#include "net/listen.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +16,8 @@
 
 enum { FIRST = 3 }; /* SD_LISTEN_FDS_START */
 
-#define SOCKETS_MAX 4096
+#define SOCKETS_MAX      4096
+#define RESERVED_BACKLOG 1024 /* as a listener has it */
 
 struct fd_list {
     int *fds;
@@ -155,6 +157,41 @@ int sockets_keep(struct sockets *s, int fd)
         (void)close(copy);
     }
     return err;
+}
+
+int sockets_reserve(struct sockets *s, const struct sockaddr_storage *address, socklen_t len)
+{
+    struct ip ip;
+    uint16_t port;
+    if (ip_from_sockaddr(address, &ip, &port) != 0) {
+        return -EAFNOSUPPORT;
+    }
+    for (size_t i = 0; i < s->kept.count; i++) {
+        if (listens_at(s->kept.fds[i], &ip, port)) {
+            return 0;
+        }
+    }
+    int fd = listen_open((const struct sockaddr *)address, len, RESERVED_BACKLOG, false);
+    if (fd < 0) {
+        return fd;
+    }
+    int err = add_fd(&s->kept, fd);
+    if (err != 0) {
+        (void)close(fd);
+    }
+    return err;
+}
+
+size_t sockets_kept(const struct sockets *s)
+{
+    return s->kept.count;
+}
+
+void sockets_drop(struct sockets *s, size_t count)
+{
+    while (s->kept.count > count) {
+        (void)close(s->kept.fds[--s->kept.count]); /* nothing was written to it */
+    }
 }
 
 void sockets_close_left(struct sockets *s)

@@ -25,6 +25,13 @@ MUST_USE int sockets_take(struct sockets *s, const struct sockaddr_storage *addr
 /* Keep a duplicate, so that the socket listens until the process ends, or the next one has it.
  * errors: -errno */
 MUST_USE int sockets_keep(struct sockets *s, int fd);
+/* Have a socket that listens there for the next process, if none is kept: whether it can be had is known
+ * while this process can still go on. Until then its clients wait. errors: -errno of bind or listen */
+MUST_USE int sockets_reserve(struct sockets *s, const struct sockaddr_storage *address,
+                             socklen_t len);
+/* How many are kept; and close those beyond so many, the last ones. */
+size_t sockets_kept(const struct sockets *s);
+void sockets_drop(struct sockets *s, size_t count);
 /* Close what was given and not taken; each with a line in the log. */
 void sockets_close_left(struct sockets *s);
 /* Become the program, with all sockets that are kept. Returns only when that fails: -errno */

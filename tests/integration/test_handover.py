@@ -11,6 +11,7 @@ import threading
 
 import pytest
 
+from support.address import free_port
 from support.api import Connection
 from support.client import Client, message, submit
 from support.daemon import PROGRAM
@@ -180,6 +181,35 @@ def test_a_listener_that_is_gone(place):
     submit(daemon, 'a@a.test', ['b@x.test'], message())
     daemon.wait_event('Delivery')
     assert daemon.stop() == 0
+
+
+def test_a_new_listener_whose_port_is_taken(place):
+    """It is told while the daemon can still go on; and what it reserved beside it is let go."""
+    daemon, _ = begin(place)
+    taken = place.keep(socket.socket())
+    taken.bind(('127.0.0.1', 0))
+    taken.listen()
+    good, free = daemon.config_text(), free_port()
+    more = ''.join(f'listener "127.0.0.1:{port}" {{ relay_from = {{"127.0.0.0/8"}} }}\n'
+                   for port in (free, taken.getsockname()[1]))
+    write(daemon, good + more)
+    assert post_restart(daemon) == 202
+    daemon.wait_log('this process goes on')
+    assert f'listener "127.0.0.1:{taken.getsockname()[1]}": cannot listen' in daemon.log()
+    assert daemon.is_alive() and can_bind(free)
+    submit(daemon, 'a@a.test', ['b@x.test'], message())
+    daemon.wait_event('Delivery', 'b@x.test')
+    taken.close()
+    restart(daemon, 2)
+    daemon.port = free
+    submit(daemon, 'a@a.test', ['c@x.test'], message())
+    daemon.wait_event('Delivery', 'c@x.test')
+    assert daemon.stop() == 0
+
+
+def write(daemon, text):
+    with open(daemon.config_path, 'w', encoding='utf-8') as config:
+        config.write(text)
 
 
 def can_bind(port):
