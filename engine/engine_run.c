@@ -38,6 +38,7 @@
 #include "engine/tally/tally.h"
 #include "engine/worker/worker.h"
 #include "engine/worker_thread.h"
+#include "engine/writer/counter_file.h"
 #include "engine/writer/spool_writer.h"
 
 #include <assert.h>
@@ -321,6 +322,7 @@ static int build_threads(struct engine *e)
 {
     int err = build_shared(e);
     if (err == 0) {
+        counter_file_take(e);
         lane_memory_recall(e);
         err = build_mail_threads(e);
     }
@@ -444,6 +446,9 @@ static void free_all(struct engine *e)
     event_feed_free(e->feed);
     rcu_leave();
     rcu_drain();
+    if (e->tally != NULL && e->limits != NULL) {
+        counter_file_leave(e);
+    }
     tally_free(e->tally);
     if (e->limits != NULL) {
         lane_memory_keep(e);

@@ -12,7 +12,7 @@ import threading
 import pytest
 
 from support.address import free_port
-from support.api import Connection
+from support.api import Connection, get
 from support.client import Client, message, submit
 from support.daemon import PROGRAM
 from support.wait import until
@@ -126,6 +126,42 @@ def test_nobody_is_refused(place):
     assert max(delivered.values()) == 1, 'doubled'
     assert daemon.log().count('the last stop was clean') == 3
     assert len(os.listdir(f'/proc/{process}/fd')) < 200
+    assert daemon.stop() == 0
+
+
+def counters(daemon):
+    text = get(daemon, '/metrics').body.decode()
+    return {line.rsplit(' ', 1)[0]: float(line.rsplit(' ', 1)[1]) for line in text.splitlines()
+            if line.startswith('sluice_') and '_total' in line.split(' ')[0] + line.split('{')[0]}
+
+
+def test_counters_go_on(place):
+    """Over every stop in order; after a kill they begin at 0, as nobody could write them."""
+    daemon, _ = begin(place)
+    daemon.listener['tenant'] = 'acme'
+    daemon.write_config()
+    restart(daemon, 2)
+    path = os.path.join(daemon.spool, 'counters')
+    mail = {'sluice_messages_received_total': 3, 'sluice_recipients_delivered_total': 3,
+            'sluice_tenant_messages_received_total{tenant="acme"}': 3,
+            'sluice_transport_attempts_total{transport="smtp",result="delivered"}': 3}
+    for n in range(3):
+        submit(daemon, 'a@a.test', [f'r{n}@x.test'], message())
+        daemon.wait_event('Delivery', f'r{n}@x.test')
+    until(lambda: counters(daemon).items() >= mail.items(), lambda: counters(daemon))
+    restart(daemon, 3)
+    assert counters(daemon).items() >= mail.items() and not os.path.exists(path)
+    assert daemon.stop() == 0 and os.path.exists(path)
+    daemon.start()
+    assert counters(daemon).items() >= mail.items()
+    daemon.kill()
+    daemon.start()
+    assert counters(daemon)['sluice_messages_received_total'] == 0
+    assert daemon.stop() == 0
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write('{"totals": 5}')
+    daemon.start()
+    assert 'counters begin at 0' in daemon.log() and not os.path.exists(path)
     assert daemon.stop() == 0
 
 

@@ -5,6 +5,7 @@
 #include "engine/post/result.h"
 #include "engine/tally/responses.h"
 #include "engine/tally/tally.h"
+#include "engine/tally/tally_memory.h"
 #include "tests/unit/unit.h"
 
 static struct tally *tally;
@@ -55,6 +56,47 @@ static uint64_t spans(uint32_t transport, enum tally_span which, usec_t bound)
         }
     }
     return tally_bucket(&tally->spans[transport][which], TALLY_SPAN_BOUNDS);
+}
+
+/* What was counted goes on in another tally, whatever the order of its transports; odd text adds nothing. */
+static void counters_go_on(void **state)
+{
+    (void)state;
+    static char smtp[] = "smtp", bulk[] = "bulk", other[] = "more";
+    static struct config_transport transports[] = {{.name = bulk}, {.name = other}, {.name = smtp}};
+    const struct config config = {.transports = transports, .transport_count = 3};
+    _Atomic uint64_t first = 7, second = 0;
+    const struct tally_total totals[] = {{"first", &first}, {"second", &second}};
+    struct buf text;
+    buf_init(&text, 0);
+    uint16_t row = tally_tenant(tally, &message.envelope);
+    tally_received(tally, row, &message.envelope);
+    tally_result(tally, &message, &result);
+    tally_memory_write(tally, totals, 2, &text);
+    assert_false(text.failed);
+    struct tally *kept = tally;
+    tally = tally_new(&config);
+    assert_int_equal(tally_memory_read(tally, totals, 2, buf_slice(&text)), 0);
+    assert_int_equal(tally_memory_read(tally, totals, 2, buf_slice(&text)), 0); /* it adds */
+    assert_int_equal(first, 21);
+    assert_int_equal(value(tally->tenants, "acme", TALLY_RECEIVED), 2);
+    assert_int_equal(value(tally->tenants, "acme", TALLY_DELIVERED), 6);
+    assert_int_equal(value(tally->transports, "bulk", TALLY_DELIVERED), 6);
+    assert_int_equal(value(tally->sources, "ip1", TALLY_DELIVERED), 6);
+    assert_int_equal(spans(0, TALLY_DELIVERY_TIME, 100 * USEC_PER_MSEC), 2);
+    assert_int_equal(spans(2, TALLY_DELIVERY_TIME, 100 * USEC_PER_MSEC), 0);
+    for (size_t cut = 0; cut + 2 < text.len; cut += 7) {
+        assert_int_equal(tally_memory_read(tally, totals, 2, slice_make(text.data, cut)),
+                         ERR_SYNTAX);
+    }
+    assert_int_equal(tally_memory_read(tally, totals, 2,
+                                       SLICE("{\"totals\":{\"first\":-1},\"tenants\":[1],"
+                                             "\"received\":{\"a\":2},\"sources\":{\"rows\":3}}")),
+                     0);
+    assert_int_equal(first, 21);
+    assert_int_equal(value(tally->tenants, "acme", TALLY_RECEIVED), 2);
+    tally_free(kept);
+    buf_fini(&text);
 }
 
 static void a_reception_is_its_tenants(void **state)
@@ -165,6 +207,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_reception_is_its_tenants, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(counters_go_on, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_delivery_moves_all, set_up, tear_down),
         cmocka_unit_test_setup_teardown(kinds_are_apart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(parked_ones_are_not_counted, set_up, tear_down),
