@@ -390,7 +390,7 @@ static int check_unread(const struct sched *s, struct sched_fault *ret)
  * had no slot when its flow was looked at last, is settled before the next selection. */
 static bool may_go(const struct sched *s, const struct peer *p)
 {
-    if (!s->flows.take_turns) {
+    if (!flows_take_turns(s)) {
         return peer_is_waiting(p) && destination_is_open(s, p->destination);
     }
     const struct turn *t = p->destination->party->turn;
@@ -405,7 +405,7 @@ static int check_parked(const struct sched *s, const struct job *j, struct sched
     list_foreach(p, &j->peers, const struct peer, link)
     {
         HOLD_TRUE(tree_node_is_linked(&p->in_parked) == peer_is_waiting(p));
-        if (s->flows.take_turns) {
+        if (flows_take_turns(s)) {
             HOLD_TRUE(!may_go(s, p) ||
                       (!job_is_blocked(j) &&
                        tree_node_is_linked(&p->destination->party->turn->in_ready)));
@@ -535,6 +535,7 @@ static int check_connections(const struct sched *s, struct tally *t, struct sche
         listed++;
     }
     HOLD_TRUE(listed + busy == s->connection_count);
+    HOLD_TRUE(idle + busy == 0 || s->none_expires <= connection_wake_at(s));
     HOLD_TRUE(in_use <= (uint64_t)s->config.process_limit);
     HOLD_TRUE(s->shared.idle == idle && s->shared.connections == idle + busy);
     list_foreach(e, &s->destinations, const struct sched_destination, all)
@@ -582,8 +583,8 @@ static int check_flow(const struct sched *s, const struct flow *f, struct sched_
     }
     HOLD_TRUE(f->held == held && f->jobs == jobs && f->tag % 2 == 1);
     HOLD_TRUE(f == &s->flow || f->jobs + f->held > 0);
-    HOLD_TRUE(s->flows.take_turns || jobs == 0 || f == &s->flow);
-    HOLD_TRUE(!s->flows.take_turns || f->current == NULL || f->is_live);
+    HOLD_TRUE(flows_take_turns(s) || jobs == 0 || f == &s->flow);
+    HOLD_TRUE(!flows_take_turns(s) || f->current == NULL || f->is_live);
     HOLD_TRUE(!f->is_live || tree_node_is_linked(&f->in_live));
     return 0;
 }

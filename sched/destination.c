@@ -484,7 +484,7 @@ void destination_wake(struct sched *s, struct sched_destination *d)
 
 void destination_reconsider(struct sched *s, struct sched_destination *d)
 {
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         turn_touch(s, d->party);
         return;
     }

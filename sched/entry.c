@@ -149,7 +149,7 @@ static void begin_to_wait(struct sched *s, struct sched_entry *e)
     if (p->job->owner != 0) {
         purse_count_waiting(s, p, 1);
     }
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         turn_count_waiting(s, p, 1);
     }
     destination_recount(s, d);
@@ -187,7 +187,7 @@ static void leave_waiting(struct sched *s, struct sched_entry *e)
     if (p->job->owner != 0) {
         purse_count_waiting(s, p, -1);
     }
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         turn_count_waiting(s, p, -1);
     }
     if (!peer_is_waiting(p)) {
@@ -207,7 +207,7 @@ static void recount_in_flight(struct sched *s, struct sched_destination *d)
 
 void entry_select(struct sched *s, struct sched_entry *e)
 {
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         turn_charge(s, e->peer, e->count);
     }
     leave_waiting(s, e);
@@ -291,7 +291,7 @@ static void link_again(struct sched *s, struct sched_entry *e)
     shared_add(&d->waiting, 1);
     shared_add(&j->waiting, 1);
     shared_add(&s->shared.entries_waiting, 1);
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         turn_count_waiting(s, p, 1);
         turn_give_back(s, p, e->count);
     }

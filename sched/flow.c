@@ -10,6 +10,7 @@
 #include "sched/candidate.h"
 #include "sched/job.h"
 #include "sched/parking.h"
+#include "sched/shared.h"
 #include "sched/transport.h"
 #include "sched/turn.h"
 
@@ -80,7 +81,7 @@ static void free_flow(struct sched *s, struct flow *f)
     list_remove(&f->all);
     if (f != &s->flow) {
         table_remove(&s->flows.by_key, &f->node);
-        s->host.release(s->host.ctx, f);
+        s->host.retire(s->host.ctx, f);
     }
 }
 
@@ -109,7 +110,7 @@ static bool key_matches(const struct table_node *node, const void *key)
 static struct flow *flow_new(struct sched *s, const struct sched_flow_key *key, uint64_t hash)
 {
     struct flow *f = NULL;
-    if (table_reserve(&s->flows.by_key) == 0 && (s->flows.take_turns || turn_begin(s) == 0)) {
+    if (table_reserve(&s->flows.by_key) == 0 && (flows_take_turns(s) || turn_begin(s) == 0)) {
         f = s->host.alloc(s->host.ctx, sizeof(*f));
     }
     if (f != NULL) {
@@ -128,9 +129,11 @@ struct flow *flow_obtain(struct sched *s, const struct sched_flow_key *key)
     struct flow *f = &s->flow;
     assert(key->class < SCHED_CLASSES);
     if (!is_same(&f->key, key)) {
-        if (!s->flows.take_turns && f->jobs == 0) {
-            f->key = *key;
-            f->weight = 1;
+        if (!flows_take_turns(s) && f->jobs == 0) {
+            shared_set(&f->key.class, key->class);
+            shared_set(&f->key.tenant, key->tenant);
+            shared_set(&f->key.campaign, key->campaign);
+            shared_set(&f->weight, 1);
         } else {
             uint64_t hash = hash_bytes(key, sizeof(*key), s->hash_seed);
             struct table_node *node = table_find(&s->flows.by_key, hash, key_matches, key);
@@ -138,9 +141,22 @@ struct flow *flow_obtain(struct sched *s, const struct sched_flow_key *key)
         }
     }
     if (f != NULL) {
-        f->jobs++;
+        shared_add(&f->jobs, 1);
     }
     return f;
+}
+
+static struct flow *find(const struct sched *s, const struct sched_flow_key *key)
+{
+    uint64_t hash = hash_bytes(key, sizeof(*key), s->hash_seed);
+    struct table_node *node = table_find(&s->flows.by_key, hash, key_matches, key);
+    return node == NULL ? NULL : container_of(node, struct flow, node);
+}
+
+bool sched_knows_flow(const struct sched *s, const struct sched_flow_key *key)
+{
+    const struct flow *f = is_same(&s->flow.key, key) ? &s->flow : find(s, key);
+    return f != NULL && f->jobs > 0;
 }
 
 static void free_unused(struct sched *s, struct flow *f)
@@ -153,10 +169,10 @@ static void free_unused(struct sched *s, struct flow *f)
 void flow_put(struct sched *s, struct flow *f)
 {
     assert(f->jobs > 0);
-    f->jobs--;
+    shared_sub(&f->jobs, 1);
     free_unused(s, f);
     /* The last job of all: the next one may be the only flow's again. */
-    if (s->flows.take_turns && s->by_id.count == 0) {
+    if (flows_take_turns(s) && s->by_id.count == 0) {
         unlink_live(&s->flow, &s->flows);
         s->flows.take_turns = false;
         s->flows.floors = (struct floors){0};
@@ -170,22 +186,27 @@ void flow_hold(struct sched *s, struct flow *f, int change)
     if (is_linked) {
         tree_remove(&t[f->key.class], &f->in_live);
     }
-    f->held += (uint32_t)change;
+    shared_add(&f->held, (uint32_t)change);
     if (is_linked) {
         tree_insert(&t[f->key.class], &f->in_live);
     }
     free_unused(s, f);
 }
 
+void flow_weigh(struct sched *s, struct flow *f, uint16_t weight)
+{
+    assert(weight >= 1 && weight <= WEIGHT_MAX);
+    shared_set(&f->weight, weight);
+    flow_hold(s, f, 0);
+}
+
 void sched_tenant_weight(struct sched *s, uint32_t tenant, uint16_t weight, usec_t now)
 {
     transport_enter(s, now);
-    assert(weight >= 1 && weight <= WEIGHT_MAX);
     list_foreach(f, &s->flows.all, struct flow, all)
     {
         if (f->key.tenant == tenant) {
-            f->weight = weight;
-            flow_hold(s, f, 0);
+            flow_weigh(s, f, weight);
         }
     }
 }
@@ -194,7 +215,7 @@ void sched_tenant_weight(struct sched *s, uint32_t tenant, uint16_t weight, usec
 
 bool flow_has_current(struct sched *s)
 {
-    if (!s->flows.take_turns) {
+    if (!flows_take_turns(s)) {
         return s->flow.current != NULL;
     }
     turn_settle_all(s); /* what has opened lets flows go on */

@@ -37,12 +37,13 @@ struct flow {
     struct job *candidate, *candidate_owner; /* cache of the search (5.5); owner NULL: invalid */
     int64_t candidate_second;
     bool passed_without_slot; /* selection ran since no slot was to be had */
-    /* What follows matters where flows take turns; sched/turn.h. */
-    bool is_live; /* in sched.flows.live: it may have something to select */
+    /* Any thread, relaxed; the owner writes. The key is constant, but for that of the first flow. */
     struct sched_flow_key key;
     uint32_t weight; /* of its tenant in this class */
     uint32_t jobs;
-    uint32_t held;             /* connections that it made busy */
+    uint32_t held; /* connections that it made busy */
+    /* What follows matters where flows take turns; sched/turn.h. */
+    bool is_live;              /* in sched.flows.live: it may have something to select */
     uint64_t number;           /* in the order of creation, from 1 */
     struct tree_node in_live;  /* sched.flows.live or .slotless, by what it holds */
     struct list holds;         /* turn.in_flow: open places where it has the turn */
@@ -58,9 +59,9 @@ struct flows {
     struct tree slotless[SCHED_CLASSES]; /* those that found nothing for want of a slot */
     struct table by_key;
     struct table stands, shares, stakes; /* sched/turn.h */
-    uint64_t numbers;
-    struct floors floors; /* of selections */
-    struct list touched;  /* turn.touched */
+    uint64_t numbers;                    /* given to flows and turns */
+    struct floors floors;                /* of selections */
+    struct list touched;                 /* turn.touched */
 };
 
 /* As new, without a job. */
@@ -82,6 +83,8 @@ void flow_charge_class(const struct sched *s, struct floors *floors,
                        const bool waits[SCHED_CLASSES], uint32_t class, uint32_t units);
 /* A selection of it is counted. */
 void flow_charge(struct sched *s, struct flow *f);
+/* What its tenant weighs from now on. */
+void flow_weigh(struct sched *s, struct flow *f, uint16_t weight);
 /* It made a connection busy, or that is over. */
 void flow_hold(struct sched *s, struct flow *f, int change);
 /* Something can be selected, as far as jobs go. */

@@ -6,6 +6,7 @@
 #include "sched/parking.h"
 #include "sched/preempt.h"
 #include "sched/recipient_pool.h"
+#include "sched/shared.h"
 #include "sched/transport.h"
 #include "sched/turn.h"
 
@@ -40,9 +41,11 @@ struct job *job_find(const struct sched *s, uint64_t id)
 /* It is the first one's as yet. false: no memory. */
 static bool choose_flow(struct sched *s, struct job *j, const struct sched_message *m)
 {
-    s->flow.jobs--;
+    shared_sub(&s->flow.jobs, 1);
     j->flow = flow_obtain(s, &m->flow);
-    if (j->flow != NULL && m->weight > 0 && m->weight != j->flow->weight) {
+    if (j->flow != NULL && j->flow->jobs == 1 && m->weight > 0) {
+        flow_weigh(s, j->flow, m->weight);
+    } else if (j->flow != NULL && m->weight > 0 && m->weight != j->flow->weight) {
         sched_tenant_weight(s, m->flow.tenant, m->weight, s->now);
     }
     return j->flow != NULL;
@@ -73,7 +76,7 @@ struct job *job_new(struct sched *s, const struct sched_message *m)
     j->level = JOB_UNLINKED;
     j->has_more = m->more;
     j->flow = &s->flow;
-    s->flow.jobs++;
+    shared_add(&s->flow.jobs, 1);
     if ((memcmp(&m->flow, &s->flow.key, sizeof(m->flow)) != 0 || m->weight > 0) &&
         !choose_flow(s, j, m)) {
         s->host.release(s->host.ctx, j);
@@ -85,10 +88,10 @@ struct job *job_new(struct sched *s, const struct sched_message *m)
 
 void job_leave_flow(struct sched *s, const struct job *j)
 {
-    if (s->flows.take_turns || j->flow != &s->flow) {
+    if (flows_take_turns(s) || j->flow != &s->flow) {
         flow_put(s, j->flow);
     } else {
-        s->flow.jobs--;
+        shared_sub(&s->flow.jobs, 1);
     }
 }
 
@@ -232,7 +235,7 @@ void job_unblock(struct sched *s, struct job *j)
         j->flow->current = list_first(&j->flow->schedule, struct job, in_schedule);
         s->resume_job = NULL;
     }
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         flow_wake(s, j->flow);
     }
 }
@@ -342,7 +345,7 @@ void job_unblock_all(struct sched *s, struct flow *f)
     f->current =
         list_is_empty(&f->schedule) ? NULL : list_first(&f->schedule, struct job, in_schedule);
     preempt_invalidate(f);
-    if (s->flows.take_turns && f->current != NULL) {
+    if (flows_take_turns(s) && f->current != NULL) {
         flow_wake(s, f);
     }
 }

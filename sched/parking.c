@@ -50,7 +50,7 @@ void parking_add(struct sched *s, struct job *j)
 
 void parking_update(struct sched *s, struct party *p)
 {
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         turn_touch(s, p); /* and where no job is parked that one flow alone would have */
     }
     if (p->site != NULL) {
@@ -80,7 +80,7 @@ static void update_destination(struct sched *s, struct sched_destination *d)
 static void park_peer(struct sched *s, struct peer *p)
 {
     struct sched_destination *d = p->destination;
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         turn_park(s, p);
         return;
     }
@@ -96,7 +96,7 @@ static void park_peer(struct sched *s, struct peer *p)
 static void unpark_peer(struct sched *s, struct peer *p)
 {
     struct sched_destination *d = p->destination;
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         turn_unpark(s, p);
         return;
     }
@@ -249,7 +249,7 @@ bool parking_blocks(const struct sched *s, const struct sched_destination *d)
 
 void parking_mark(struct sched *s, const struct peer *p)
 {
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         turn_mark(s, p);
     } else {
         destination_mark(s, p->destination);
@@ -266,7 +266,7 @@ void parking_unblock_flows(struct sched *s)
 
 void parking_slot_opened(struct sched *s)
 {
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         return; /* a flow is let go on when it is picked */
     }
     bool did_pass = s->flow.passed_without_slot;
@@ -316,7 +316,7 @@ struct job *parking_next(const struct sched *s, const struct flow *f, uint64_t p
 {
     const struct tree_node *n = tree_find_from(&f->runnable, position);
     struct job *next = n == NULL ? NULL : container_of(n, struct job, in_place);
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         next = earlier_of(next, turn_first(f, OPEN_NOW), position);
         return connection_has_slot(s) ? earlier_of(next, turn_first(f, OPEN_SLOT), position) : next;
     }

@@ -15,7 +15,7 @@ struct peer *peer_new(struct sched *s, struct job *job, struct sched_destination
             return NULL;
         }
     }
-    if (__builtin_expect(s->flows.take_turns, false) && turn_add_peer(s, job->flow, d) != 0) {
+    if (flows_take_turns(s) && turn_add_peer(s, job->flow, d) != 0) {
         if (p != &job->first_peer) {
             s->host.release(s->host.ctx, p);
         }
@@ -36,7 +36,7 @@ void peer_remove(struct sched *s, struct peer *p)
 {
     assert(p->entries == 0 && !peer_is_waiting(p) && !tree_node_is_linked(&p->in_parked));
     list_remove(&p->link);
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         turn_remove_peer(s, p);
     }
     peer_release(s, p);
@@ -58,7 +58,7 @@ void peer_release(struct sched *s, struct peer *p)
 
 bool peer_is_open(const struct sched *s, const struct peer *p)
 {
-    return s->flows.take_turns ? turn_allows(s, p->destination, p->job->flow)
+    return flows_take_turns(s) ? turn_allows(s, p->destination, p->job->flow)
                                : destination_is_open(s, p->destination);
 }
 

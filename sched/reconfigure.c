@@ -63,6 +63,7 @@ static void change(struct sched *s, const struct sched_config *config)
     const struct sched_config old = s->config;
     int64_t pool = (int64_t)config->recipient_limit - old.recipient_limit;
     reconfigure_set(s, config);
+    s->none_expires = 0;
     s->config.must_resolve = old.must_resolve;
     s->config.awaits_end = old.awaits_end;
     s->config.unasked_selection = old.unasked_selection;

@@ -79,7 +79,7 @@ static void free_job(struct sched *s, struct job *j)
     {
         struct sched_entry *e;
         while ((e = entry_queue_pop(&p->waiting)) != NULL) {
-            if (s->flows.take_turns) {
+            if (flows_take_turns(s)) {
                 turn_count_waiting(s, p, -1);
             }
             entry_free(s, e);
@@ -208,7 +208,7 @@ static bool select_one(struct sched *s)
     struct sched_entry *e = NULL;
     enum selection found;
     s->selection_runs++;
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         found = selection_in_turn(s, &e);
     } else {
         s->flow.passed_without_slot |= !connection_has_slot(s);

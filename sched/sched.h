@@ -149,8 +149,8 @@ struct sched_message {
     bool more;                 /* not known to be all: SCHED_READ will ask for the rest */
     struct sched_owner *owner; /* NULL: nobody who is limited */
     struct sched_flow_key flow;
-    uint16_t
-        weight; /* of its tenant in this class from now on, 1..1000; 0: as it was, 1 at first */
+    uint16_t weight; /* of its tenant from now on, 1..1000; 0: as it was, 1 at first. With the first
+                 * message of a flow it is that flow's; others of the tenant were told */
 };
 
 /* Why the scheduler last passed a destination over. */
@@ -517,6 +517,8 @@ void sched_owner_ask_again(struct sched *, struct sched_owner *, usec_t now);
 /* Another owner, NULL: none, for a message that the core has (reload). */
 void sched_own(struct sched *, uint64_t message_id, struct sched_owner *, usec_t now);
 
+/* Messages of that flow are in the core: it knows what its tenant weighs. Owner thread. */
+bool sched_knows_flow(const struct sched *, const struct sched_flow_key *flow);
 /* What a tenant weighs from now on, in all classes: 1..1000. Forgotten with its last message. */
 void sched_tenant_weight(struct sched *, uint32_t tenant, uint16_t weight, usec_t now);
 
@@ -619,6 +621,7 @@ struct sched_site_view {
 struct sched_job_view {
     uint64_t message_id;
     void *handle; /* the shell's message: for the owner thread only, it may be gone for others */
+    struct sched_flow_key flow;
     uint32_t waiting, in_flight, recipients; /* entries, entries, recipients in memory */
     enum sched_why why; /* when it was last passed over: what bars the first of its destinations;
                          * NOTHING from its submission and from each selection on */
@@ -642,6 +645,13 @@ struct sched_host_view {
     usec_t notes_until;
     bool is_out_of_step; /* pipelined replies came in the wrong order: one delivery at a time */
 };
+/* A flow that has messages, or connections that they made busy. */
+struct sched_flow_view {
+    struct sched_flow_key key;
+    uint32_t weight;
+    uint32_t jobs; /* messages */
+    uint32_t held; /* connections */
+};
 struct sched_counters {
     uint64_t destinations, dead, jobs, entries_waiting, entries_in_flight, connections, idle;
     uint64_t sites,
@@ -657,6 +667,7 @@ bool sched_view_destinations(const struct sched *, uint64_t *cursor,
                              struct sched_destination_view *ret);
 bool sched_view_jobs(const struct sched *, uint64_t *cursor, struct sched_job_view *ret);
 bool sched_view_hosts(const struct sched *, uint64_t *cursor, struct sched_host_view *ret);
+bool sched_view_flows(const struct sched *, uint64_t *cursor, struct sched_flow_view *ret);
 /* In any pool: the least that there is; or in that one. */
 MUST_USE bool sched_view_destination(const struct sched *, struct slice name,
                                      struct sched_destination_view *ret);

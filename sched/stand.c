@@ -22,9 +22,10 @@ struct pair_key {
     const void *a, *b;
 };
 
-static uint64_t pair_hash(const struct sched *s, uint64_t number, const void *at)
+/* Of numbers and not of addresses: when a table grows must not depend on where memory lies. */
+static uint64_t pair_hash(const struct sched *s, uint64_t a, uint64_t b)
 {
-    uint64_t pair[2] = {number, (uintptr_t)at};
+    uint64_t pair[2] = {a, b};
     return hash_bytes(pair, sizeof(pair), s->hash_seed);
 }
 
@@ -53,7 +54,7 @@ struct stand *turn_stand(const struct sched *s, const struct flow *f,
 {
     const struct pair_key key = {f, d};
     struct table_node *node =
-        table_find(&s->flows.stands, pair_hash(s, f->number, d), stand_matches, &key);
+        table_find(&s->flows.stands, pair_hash(s, f->number, d->node.hash), stand_matches, &key);
     return node == NULL ? NULL : container_of(node, struct stand, node);
 }
 
@@ -68,6 +69,7 @@ static struct turn *obtain_turn(struct sched *s, struct party *p)
     }
     memset(t, 0, sizeof(*t));
     t->party = p;
+    t->number = ++s->flows.numbers;
     turn_init_trees(t);
     tree_node_init(&t->in_ready);
     list_init(&t->in_flow);
@@ -91,7 +93,7 @@ static struct stake *obtain_stake(struct sched *s, struct turn *t, const struct 
 {
     const struct stake key = {.turn = t, .class = f->key.class, .tenant = f->key.tenant};
     uint64_t number = (uint64_t)f->key.class << 32 | f->key.tenant;
-    uint64_t hash = pair_hash(s, number, t);
+    uint64_t hash = pair_hash(s, number, t->number);
     struct table_node *node = table_find(&s->flows.stakes, hash, stake_matches, &key);
     struct stake *stake = node == NULL ? NULL : container_of(node, struct stake, node);
     if (stake == NULL && table_reserve(&s->flows.stakes) == 0) {
@@ -117,7 +119,7 @@ static struct share *find_share(const struct sched *s, const struct flow *f, con
 {
     const struct pair_key key = {f, t};
     struct table_node *node =
-        table_find(&s->flows.shares, pair_hash(s, f->number, t), share_matches, &key);
+        table_find(&s->flows.shares, pair_hash(s, f->number, t->number), share_matches, &key);
     return node == NULL ? NULL : container_of(node, struct share, node);
 }
 
@@ -138,7 +140,7 @@ static struct share *new_share(struct sched *s, struct flow *f, struct turn *t)
     share->flow = f;
     share->turn = t;
     share->stake = stake;
-    share->node.hash = pair_hash(s, f->number, t);
+    share->node.hash = pair_hash(s, f->number, t->number);
     turn_init_share(share);
     tree_node_init(&share->in_turn);
     list_init(&share->in_passed);
@@ -214,7 +216,7 @@ static struct stand *new_stand(struct sched *s, struct flow *f, struct sched_des
     stand->flow = f;
     stand->destination = d;
     stand->share = share;
-    stand->node.hash = pair_hash(s, f->number, d);
+    stand->node.hash = pair_hash(s, f->number, d->node.hash);
     turn_init_stand(stand);
     tree_node_init(&stand->in_queue);
     list_push_back(&d->stands, &stand->in_destination);

@@ -67,7 +67,7 @@ static void run_timers(struct sched *s)
         }
         destination_wake(s, container_of(node, struct sched_destination, timer));
     }
-    if (s->shared.connections > 0) {
+    if (s->now >= s->none_expires && s->shared.connections > 0) {
         connection_expire(s);
     }
     if (s->sites.count > 0) {

@@ -115,6 +115,7 @@ struct sched {
     /* Those that have limits of their own, in the same orders. */
     struct list idle_apart, open_apart;
     struct heap apart_timers; /* connection.timer: when the next of them is idle or open too long */
+    usec_t none_expires;      /* before that time no connection is idle or open too long */
 
     struct debug debug;
     struct change change;
@@ -132,6 +133,12 @@ struct sched {
     /* Any thread, relaxed; the owner writes. */
     struct sched_counters shared;
 };
+
+/* There are several flows. Not so is the common case, and the one that must cost nothing. */
+static inline bool flows_take_turns(const struct sched *s)
+{
+    return __builtin_expect(s->flows.take_turns, false);
+}
 
 static inline struct connection *connection_at(const struct sched *s, uint32_t number)
 {

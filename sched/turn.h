@@ -27,6 +27,7 @@ struct stake;
 
 struct turn {
     struct party *party;
+    uint64_t number;                    /* sched.flows.numbers */
     struct tree waiting[SCHED_CLASSES]; /* share.in_turn: entries wait, and it was not passed */
     uint64_t served[SCHED_CLASSES];     /* the virtual time */
     struct floors floors;

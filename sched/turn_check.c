@@ -39,7 +39,7 @@ static const char *check_turn(const struct sched *s, const struct turn *t)
 
 const char *turn_check(const struct sched *s)
 {
-    if (!s->flows.take_turns) {
+    if (!flows_take_turns(s)) {
         bool is_empty = s->flows.stands.count + s->flows.shares.count + s->flows.stakes.count == 0;
         return is_empty && list_is_empty(&s->flows.touched) ? NULL : "one flow has no stands";
     }

@@ -199,6 +199,32 @@ bool sched_view_hosts(const struct sched *s, uint64_t *cursor, struct sched_host
     return true;
 }
 
+static struct sched_flow_key flow_key(const struct flow *f)
+{
+    return (struct sched_flow_key){
+        .class = shared_get(&f->key.class),
+        .tenant = shared_get(&f->key.tenant),
+        .campaign = shared_get(&f->key.campaign),
+    };
+}
+
+/* The first flow is in no table, and comes behind the others. */
+bool sched_view_flows(const struct sched *s, uint64_t *cursor, struct sched_flow_view *ret)
+{
+    if (*cursor == UINT64_MAX) {
+        return false;
+    }
+    struct table_node *node = table_next(&s->flows.by_key, cursor); /* MAX at its end */
+    const struct flow *f = node == NULL ? &s->flow : container_of(node, struct flow, node);
+    *ret = (struct sched_flow_view){
+        .key = flow_key(f),
+        .weight = shared_get(&f->weight),
+        .jobs = shared_get(&f->jobs),
+        .held = shared_get(&f->held),
+    };
+    return true;
+}
+
 bool sched_view_jobs(const struct sched *s, uint64_t *cursor, struct sched_job_view *ret)
 {
     struct table_node *node = table_next(&s->by_id, cursor);
@@ -209,6 +235,7 @@ bool sched_view_jobs(const struct sched *s, uint64_t *cursor, struct sched_job_v
     *ret = (struct sched_job_view){
         .message_id = j->id,
         .handle = j->handle,
+        .flow = flow_key(j->flow),
         .waiting = shared_get(&j->waiting),
         .in_flight = shared_get(&j->busy),
         .recipients = (uint32_t)shared_get(&j->rcpt_count),

@@ -96,7 +96,9 @@ static usec_t apart_until(const struct connection *c)
 static void arm_apart(struct sched *s, struct connection *c)
 {
     if (c->is_apart) {
-        heap_move(&s->apart_timers, &c->timer, apart_until(c));
+        usec_t until = apart_until(c);
+        heap_move(&s->apart_timers, &c->timer, until);
+        s->none_expires = until < s->none_expires ? until : s->none_expires;
     }
 }
 
@@ -403,7 +405,7 @@ static void become_busy(struct sched *s, struct connection *c)
 /* It is the flow's that made it busy. */
 static void hold(struct sched *s, struct connection *c, const struct sched_entry *e)
 {
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         c->flow = entry_job(e)->flow;
         flow_hold(s, c->flow, 1);
     }
@@ -680,11 +682,21 @@ static void expire_apart(struct sched *s)
     }
 }
 
+/* Those that become idle or open from now on have all of the limit before them; arm_apart knows of those
+ * with limits of their own. */
+static usec_t none_expires_before(const struct sched *s)
+{
+    const struct sched_config *c = &s->config;
+    usec_t limit = c->connection_idle_limit;
+    if (c->connection_age_limit > 0 && c->connection_age_limit < limit) {
+        limit = c->connection_age_limit;
+    }
+    usec_t at = connection_wake_at(s);
+    return at < s->now + limit ? at : s->now + limit;
+}
+
 void connection_expire(struct sched *s)
 {
-    if (connection_wake_at(s) > s->now) {
-        return;
-    }
     while (is_idle_too_long(s)) {
         give_way(s, list_first(&s->idle_connections, struct connection, in_transport));
     }
@@ -692,6 +704,7 @@ void connection_expire(struct sched *s)
         grow_old(s, list_first(&s->open_connections, struct connection, in_age));
     }
     expire_apart(s);
+    s->none_expires = none_expires_before(s);
 }
 
 /* --- another config --------------------------------------------------------------------------- */

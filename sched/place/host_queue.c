@@ -106,7 +106,7 @@ void host_queue_filled(struct sched *s, struct destdb_host *h)
     h->full_since = s->selection_runs;
     unlink_host(s, h);
     file_host(s, h);
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         turn_touch_host(s, h);
     }
 }
@@ -116,7 +116,7 @@ void host_queue_filled(struct sched *s, struct destdb_host *h)
 void host_queue_opened(struct sched *s, struct destdb_host *h)
 {
     file_host(s, h);
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         turn_touch_host(s, h);
     } else if (h->wanted > 0 && h->full_since != s->selection_runs) {
         job_unblock_all(s, &s->flow);

@@ -173,7 +173,7 @@ void lane_set_review(struct sched *s, struct lane_set *set)
     }
     count_set(s, set);
     review_host_queue(s, set);
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         turn_touch_set(s, set);
     } else if (has_gained) {
         lane_set_reconsider(s, set);

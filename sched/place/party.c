@@ -22,7 +22,7 @@ uint64_t party_first_position(const struct party *p)
 
 void party_reconsider(struct sched *s, struct party *p)
 {
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         turn_touch(s, p);
     } else if (p->site != NULL) {
         lane_set_reconsider(s, shared_party_of(p)->set);

@@ -111,7 +111,7 @@ void site_file_member(struct sched *s, struct sched_destination *d)
     if (is_first) {
         parking_update(s, &q->party);
     }
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         turn_file_member(s, d);
     }
 }
@@ -210,7 +210,7 @@ static void join_party(struct sched *s, struct sched_destination *d, struct shar
 {
     bool was_own = d->party == &d->own;
     set_party(d, &q->party);
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         turn_arrive(s, d);
     }
     if (was_own) {
@@ -547,14 +547,14 @@ static void move_to(struct sched *s, struct sched_destination *d, struct party *
         return;
     }
     server_move_tried(s, d, from, to);
-    if (s->flows.take_turns) {
+    if (flows_take_turns(s)) {
         turn_leave(s, d);
     }
     site_leave(s, d);
     if (to != &d->own) {
         join_party(s, d, shared_party_of(to));
     } else {
-        if (s->flows.take_turns) {
+        if (flows_take_turns(s)) {
             turn_arrive(s, d);
         }
         destination_recount(s, d);
@@ -578,7 +578,7 @@ static bool place_at(struct sched *s, struct sched_destination *d, const struct 
     }
     q->is_pinned = true;
     bool is_staged =
-        !s->flows.take_turns || d->party == &q->party || turn_stage(s, d, &q->party) == 0;
+        !flows_take_turns(s) || d->party == &q->party || turn_stage(s, d, &q->party) == 0;
     if (is_staged) {
         move_to(s, d, &q->party);
     }
