@@ -146,7 +146,7 @@ struct flow *flow_obtain(struct sched *s, const struct sched_flow_key *key)
     return f;
 }
 
-static struct flow *find(const struct sched *s, const struct sched_flow_key *key)
+static struct flow *find_flow(const struct sched *s, const struct sched_flow_key *key)
 {
     uint64_t hash = hash_bytes(key, sizeof(*key), s->hash_seed);
     struct table_node *node = table_find(&s->flows.by_key, hash, key_matches, key);
@@ -155,7 +155,7 @@ static struct flow *find(const struct sched *s, const struct sched_flow_key *key
 
 bool sched_knows_flow(const struct sched *s, const struct sched_flow_key *key)
 {
-    const struct flow *f = is_same(&s->flow.key, key) ? &s->flow : find(s, key);
+    const struct flow *f = is_same(&s->flow.key, key) ? &s->flow : find_flow(s, key);
     return f != NULL && f->jobs > 0;
 }
 

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "engine/activator/flow_names.h"
 #include "engine/config/config.h"
 #include "engine/config/router.h"
 #include "engine/order/intercept.h"
@@ -130,6 +131,7 @@ int activation_fresh(struct activation *a, struct message *m)
     struct intercept intercept;
     struct order_verdict verdict;
     m->activated = clock_wall();
+    m->flow = flow_names_take(a->names, &m->envelope);
     message_account_open(&m->account, total, 0);
     in_core_add(a->engine, m, total);
     intercept_init(&intercept, a->engine, a->to_writer, m, true);
@@ -376,6 +378,7 @@ int activation_stored(struct activation *a, const struct spool_position *positio
         message_destroy(m);
         return err;
     }
+    m->flow = flow_names_take(a->names, &m->envelope);
     submit_parts(a, m);
     release_settings(m);
     if (census.undone == 0) {

@@ -13,11 +13,13 @@
 #include <stdint.h>
 
 struct engine;
+struct flow_names;
 struct message;
 struct selector;
 
 struct activation {
     struct engine *engine;
+    struct flow_names *names;    /* of flows; the activator gives back what activation takes */
     struct spool_reader *reader; /* must be open for all functions but activation_fresh */
     struct outbox *to_writer;    /* of the activator's post, like the others */
     struct outbox *to_scheds;    /* [engine->sched_count] */

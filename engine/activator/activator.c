@@ -12,6 +12,7 @@
 #include "base/rcu.h"
 #include "engine/activator/activation.h"
 #include "engine/activator/deferred_scan.h"
+#include "engine/activator/flow_names.h"
 #include "engine/activator/recall.h"
 #include "engine/activator/review.h"
 #include "engine/activator/sweep.h"
@@ -84,7 +85,8 @@ int activator_new(struct engine *engine, struct activator **ret)
     a->held_at.class = SPOOL_HELD;
     review_init(&a->review, engine);
     sweeper_init(&a->sweeper); /* next_held is 0, so held mail of an earlier run is looked at */
-    int err = post_init(&a->post, 1 << 16);
+    a->activation.names = flow_names_new();
+    int err = a->activation.names == NULL ? -ENOMEM : post_init(&a->post, 1 << 16);
     if (err == 0) {
         err = spool_reader_new(engine->store, &a->reader);
     }
@@ -101,6 +103,11 @@ int activator_new(struct engine *engine, struct activator **ret)
 struct mailbox *activator_box(struct activator *a)
 {
     return &a->post.box;
+}
+
+struct flow_names *activator_flow_names(struct activator *a)
+{
+    return a->activation.names;
 }
 
 static void destroy_all(struct activator *a, struct list *messages)
@@ -143,6 +150,7 @@ void activator_free(struct activator *a)
     destroy_all(a, &a->lingering);
     post_fini(&a->post);
     spool_reader_free(a->reader);
+    flow_names_free(a->activation.names);
     for (uint32_t i = 0; i < a->read_count; i++) {
         free(a->reads[i]);
     }
@@ -575,6 +583,7 @@ static void forget(struct activator *a, struct message *m)
         wake_for_turn(a, m->turn);
     }
     recaller_settled(&a->recaller, m->envelope.id, m->turn, &a->engine->recalls);
+    flow_names_give_back(a->activation.names, &m->flow);
     message_put(m);
 }
 

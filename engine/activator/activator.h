@@ -16,6 +16,8 @@ struct engine;
 /* errors: -ENOMEM, -errno */
 MUST_USE int activator_new(struct engine *engine, struct activator **ret);
 struct mailbox *activator_box(struct activator *a);
+/* Any thread. */
+struct flow_names *activator_flow_names(struct activator *a);
 MUST_USE int activator_start(struct activator *a);
 /* Ends the thread; letters that wait are for activator_free. */
 void activator_stop(struct activator *a);

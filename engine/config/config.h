@@ -139,6 +139,7 @@ struct config_tenant {
     enum mail_class class;                 /* MAIL_CLASS_COUNT: the listener's */
     struct config_texts classes;           /* words, as written; see allowed_classes */
     unsigned allowed_classes;              /* bits, by mail_class_bit */
+    int weight;                            /* 1..1000: its share among tenants of its class */
     int queue_limit;                       /* messages; 0: none */
     bool inject;                           /* its mail is accepted */
     /* Over all that the tenant sends; of "*" each tenant has its own. */
@@ -303,6 +304,7 @@ struct config {
     bool confirm_delay_cleared;
     bool destination_concurrency_feedback_debug; /* copied into each transport's sched */
     int message_recipient_minimum;               /* copied into each transport's sched */
+    int class_floor;                             /* percent; likewise */
     uint64_t bounce_size_limit; /* bytes of the original returned; 0 = headers only */
 
     struct config_spool spool;
@@ -328,6 +330,7 @@ struct config {
     const struct config_tenant **tenant_order; /* [tenant_count], sorted for config_tenant_find */
     const struct config_tenant *other_tenants; /* of "*"; NULL: no section */
     bool has_queue_limits;                     /* some of them */
+    bool has_weights;                          /* some of them weigh other than 1 */
     struct config_egress_source *egress_sources;
     size_t egress_source_count;
     struct config_egress_pool *egress_pools;
@@ -372,6 +375,9 @@ const struct config_tenant *config_tenant_find(const struct config *c, struct sl
 
 /* How long a tenant's mail is tried; 0: once. is_bounce: it has the null sender */
 usec_t config_queue_lifetime(const struct config *c, struct slice tenant, bool is_bounce);
+
+/* What that tenant ("": nobody) weighs among those of its class; 1..1000. */
+uint16_t config_tenant_weight(const struct config *c, struct slice name);
 
 /* The class of a message.
  *

@@ -266,6 +266,7 @@ static int check_transport(struct config_loader *l, struct config *c, size_t ind
                    s->concurrency_feedback_rule, &s->destination_concurrency_negative_feedback);
     s->message_recipient_limit = c->message_recipient_limit;
     s->message_recipient_minimum = c->message_recipient_minimum;
+    s->class_floor = c->class_floor;
     s->minimal_backoff_time = c->minimal_backoff_time;
     s->feedback_debug = c->destination_concurrency_feedback_debug;
     s->connection_idle_limit = t->smtp.smtp_connection_cache_time_limit;

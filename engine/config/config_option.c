@@ -130,6 +130,11 @@ const struct config_option config_options[] = {
         "smaller."),
     INT("message_recipient_minimum", GLOBAL(message_recipient_minimum), "10", 1, INT_MAX,
         "Recipients in memory that every message gets, however full the pools are."),
+    INT("class_floor", GLOBAL(class_floor), "10", 0, 50,
+        "Percent. Where messages of several classes wait for the same thing, urgent goes before "
+        "normal and normal before bulk, but normal and bulk together get at least so much of it, "
+        "and bulk so much of what these two get. 0: lower classes go only when no higher one "
+        "waits."),
     TIME("queue_run_delay", GLOBAL(queue_run_delay), "300s", 1, TIME_MAX,
          "Interval between scans for deferred mail that is due again."),
     TIME("minimal_backoff_time", GLOBAL(minimal_backoff_time), "300s", 1, TIME_MAX,
@@ -357,6 +362,11 @@ const struct config_option config_options[] = {
          "`sluice_tenant_class_lowered_total`). `bulk` is always allowed. Tenants without a "
          "section, and mail of nobody, are allowed what `tenant \"*\"` is, whether it stands "
          "there or not."),
+    INT("weight", TENANT(weight), "1", 1, 1000,
+        "What this tenant gets where several wait for the same receiver or for connections: of "
+        "tenants of one class one with 3 gets three times as much as one with 1, counted in "
+        "recipients. Its campaigns share that alike. Of `\"*\"` each tenant has its own, and so "
+        "has mail of nobody. What waits goes by it at once after a reload."),
     INT("queue_limit", TENANT(queue_limit), "0", 0, INT_MAX,
         "Messages of this tenant that may be queued, in whatever state; of `\"*\"` each tenant has "
         "its "

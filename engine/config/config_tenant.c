@@ -80,6 +80,12 @@ usec_t config_queue_lifetime(const struct config *c, struct slice tenant, bool i
     return is_bounce && c->bounce_queue_lifetime < lifetime ? c->bounce_queue_lifetime : lifetime;
 }
 
+uint16_t config_tenant_weight(const struct config *c, struct slice name)
+{
+    const struct config_tenant *t = c->has_weights ? config_tenant_find(c, name) : NULL;
+    return t == NULL ? 1 : (uint16_t)t->weight;
+}
+
 /* --- classes ---------------------------------------------------------------------------------- */
 
 /* Of tenants about which no section says anything: what goes before others has to be allowed. */
@@ -230,6 +236,7 @@ int config_check_tenants(struct config_loader *l, struct config *c)
         check_classes(l, c, i);
         check_lifetime(c, i);
         c->has_queue_limits = c->has_queue_limits || c->tenants[i].queue_limit > 0;
+        c->has_weights = c->has_weights || c->tenants[i].weight != 1;
     }
     return sort_sections(c);
 }

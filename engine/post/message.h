@@ -22,6 +22,7 @@
 #include "base/slice.h"
 #include "engine/post/message_account.h"
 #include "engine/spool/spool_store.h"
+#include "sched/sched.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -57,6 +58,7 @@ struct message {
     usec_t activated;               /* wall */
     struct spool_position position; /* its place in the queue table */
     struct spool_retry retry;       /* as stored before this activation */
+    struct sched_flow_key flow;     /* whose turn it takes: activator/flow_names.h */
 
     /* activator only */
     struct message_part *parts; /* [transports of `settings`], NULL when nothing is unread */

@@ -24,6 +24,7 @@
 #include "engine/schedule/dispatch.h"
 #include "engine/schedule/lanes.h"
 #include "engine/schedule/receiver.h"
+#include "engine/schedule/weights.h"
 #include "engine/schedule/withdrawal.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
@@ -254,6 +255,7 @@ static struct sched_message core_message(const struct submission *s, struct sche
         .unread_count = s->unread,
         .more = s->unread > 0,
         .owner = owner,
+        .flow = s->message->flow,
     };
 }
 
@@ -269,7 +271,8 @@ static void take_submission(struct sched_thread *t, struct submission *s)
     struct core *c = core_of(t, s->transport);
     struct sched_owner *owner;
     bool has_owner = tenants_owner(&c->tenants, s->message->envelope.tenant, t->now, &owner);
-    const struct sched_message m = core_message(s, owner);
+    struct sched_message m = core_message(s, owner);
+    m.weight = weights_of(t->engine, c->sched, s->message);
     if (!has_pool(t, c, s)) {
         defer_submission(t, s, SLICE("sources of its pool cannot be used yet"));
     } else if (!has_owner || sched_submit(c->sched, &m, t->now) != 0) {
@@ -431,6 +434,7 @@ static void take_settings(struct sched_thread *t, struct settings *s)
         receiver_configure_all(c->sched, settings_for(s, c->transport), c->transport, t->now);
         follow_rules(t, c, settings_for(s, c->transport));
         tenants_set(&c->tenants, s, t->now);
+        weights_set(t->engine, c->sched, s, t->now);
         if (c->generation != s->generations[c->transport]) {
             c->generation = s->generations[c->transport];
             sched_forget_hosts(c->sched, t->now);

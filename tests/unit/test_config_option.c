@@ -32,6 +32,7 @@ static const struct promise promises[] = {
     {"message_active_limit", false, "20000", 1, 0},
     {"message_recipient_limit", false, "20000", 1, 0},
     {"message_recipient_minimum", false, "10", 1, 0},
+    {"class_floor", false, "10", 0, 50},
     {"queue_run_delay", false, "300s", 1, 0},
     {"minimal_backoff_time", false, "300s", 1, 0},
     {"maximal_backoff_time", false, "4000s", 1, 0},

@@ -1,0 +1,201 @@
+"""Whose mail goes first where several wait for one slow receiver: classes, tenants by weight, campaigns in
+turn, as the engine passes them to the scheduler; after a restart and by a reload too. It is the order
+of deliveries that is looked at, never time: all mail is in the scheduler before the first of it goes, and one
+connection carries one message at a time."""
+import pytest
+
+from support.api import ask
+from support.client import Client, message
+from support.reloading import reload
+from support.wait import until
+
+LISTENER = {'tenant_header': 'X-Tenant', 'campaign_header': 'X-Campaign', 'class_header': 'X-Class'}
+ONE_AT_A_TIME = {'initial_destination_concurrency': 1, 'destination_concurrency_limit': 1, 'pipeline_depth': 1}
+
+
+class Order:
+    """answers of a Receiver: local parts in the order of their RCPT; `gate` is asked before each reply."""
+
+    def __init__(self):
+        self.came = []
+        self.stop_at = None
+
+    def __call__(self, verb, argument, session):
+        if verb == 'RCPT':
+            if self.stop_at is not None and len(self.came) >= self.stop_at:
+                until(lambda: self.stop_at is None, 'the receiver goes on', 60)
+            self.came.append(argument.split('<')[1].split('@')[0])
+
+    def of(self, first, last=None):
+        """names without numbers"""
+        return [name.rstrip('0123456789') for name in self.came[first:last]]
+
+
+def send(daemon, name, count, **headers):
+    with Client(daemon) as client:
+        client.ehlo('client.test')
+        for n in range(count):
+            client.mail('a@a.test', [f'{name}{n}@x.test'])
+            client.data(message(**headers))
+
+
+def wait_in_core(daemon, count):
+    def todo():
+        return sum(row.get('todo', 0) for row in ask(daemon, '/v1/destinations')[1])
+    until(lambda: todo() == count, lambda: f'{count} wait for the receiver, {todo()} do', 30)
+
+
+def daemon_of(place, receiver, tenants, **more):
+    return place.sluice(listener=LISTENER, tenants=tenants, routes={'*': ('smtp', receiver.nexthop)},
+                        transports={'smtp': {'hold': True, **ONE_AT_A_TIME}}, **more)
+
+
+def let_go(daemon):
+    daemon.transports['smtp']['hold'] = False
+    reload(daemon)
+
+
+@pytest.fixture
+def order():
+    return Order()
+
+
+@pytest.fixture
+def receiver(place, order):
+    return place.receiver(answers=order)
+
+
+def assert_shares(names, weights):
+    """Of all that went while all of them waited, nobody has more beyond another than one message each."""
+    given = dict.fromkeys(weights, 0)
+    for name in names:
+        given[name] += 1
+        for i in weights:
+            for j in weights:
+                off = abs(given[i] / weights[i] - given[j] / weights[j])
+                assert off <= 1 / weights[i] + 1 / weights[j] + 1e-9, (given, names)
+
+
+WEIGHTS = {'five': 5, 'three': 3, 'one': 1}
+
+
+@pytest.mark.parametrize('is_restarted', [False, True])
+def test_tenants_by_weight(place, order, receiver, is_restarted):
+    """5:3:1, whoever came first; that of "*" is each other one's. Names match in either case of letters."""
+    tenants = {'Five': {'weight': 5}, '*': {'weight': 3}, 'one': {'weight': 1}}
+    daemon = daemon_of(place, receiver, tenants)
+    for name in ('one', 'three', 'five'):
+        send(daemon, name, 30, X_Tenant=name)
+    if is_restarted:
+        daemon.stop()
+        daemon.start()
+    wait_in_core(daemon, 90)
+    let_go(daemon)
+    receiver.wait(90, 60)
+    assert_shares(order.of(0, 50), WEIGHTS)
+    assert order.of(0, 45).count('five') == 25
+
+
+def test_weights_by_reload(place, order, receiver):
+    """What waits goes by the new weights at once."""
+    daemon = daemon_of(place, receiver, {'five': {'weight': 5}, 'three': {'weight': 3}})
+    for name in ('one', 'three', 'five'):
+        send(daemon, name, 60, X_Tenant=name)
+    wait_in_core(daemon, 180)
+    order.stop_at = 40
+    let_go(daemon)
+    until(lambda: len(order.came) == 40, 'the first ones', 60)
+    daemon.tenants = {'one': {'weight': 5}, 'three': {'weight': 3}}
+    reload(daemon)
+    order.stop_at = None
+    receiver.wait(180, 60)
+    assert_shares(order.of(0, 40), WEIGHTS)
+    # Whom the first ones gave less for their weight comes first: two messages of each at most.
+    assert_shares(order.of(46, 80), {'five': 1, 'three': 3, 'one': 5})
+
+
+def test_urgent_beside_bulk(place, order, receiver):
+    """Urgent mail that came last is first, but a tenth is for lower classes while they wait."""
+    tenants = {'*': {'classes': ['urgent', 'normal', 'bulk']}}
+    daemon = daemon_of(place, receiver, tenants)
+    send(daemon, 'bulk', 40, X_Class='bulk')
+    send(daemon, 'normal', 40)
+    send(daemon, 'urgent', 40, X_Class='urgent')
+    wait_in_core(daemon, 120)
+    let_go(daemon)
+    receiver.wait(120, 60)
+    assert order.of(0, 9) == ['urgent'] * 9
+    assert order.of(0, 40).count('urgent') == 36
+    rest = order.of(44)
+    assert rest.count('normal') == 36 and rest[:38].count('normal') >= 33
+    assert 'bulk' in order.of(0, 84 + 4)[44:84]
+
+
+def test_floor_by_configuration_and_reload(place, order, receiver):
+    """class_floor = 0: a lower class goes when no higher one waits; a quarter after a reload."""
+    tenants = {'*': {'classes': ['urgent', 'normal', 'bulk']}}
+    daemon = daemon_of(place, receiver, tenants, options={'class_floor': 0})
+    send(daemon, 'bulk', 40, X_Class='bulk')
+    send(daemon, 'urgent', 60, X_Class='urgent')
+    wait_in_core(daemon, 100)
+    order.stop_at = 20
+    let_go(daemon)
+    until(lambda: len(order.came) == 20, 'the first ones', 60)
+    daemon.options['class_floor'] = 25
+    reload(daemon)
+    order.stop_at = None
+    receiver.wait(100, 60)
+    assert order.of(0, 20) == ['urgent'] * 20
+    assert 9 <= order.of(22, 62).count('bulk') <= 11
+
+
+def test_campaigns_of_a_tenant(place, order, receiver):
+    """Ten messages of a campaign behind two hundred of another of the same tenant go every other time; another
+    tenant has as much as both."""
+    daemon = daemon_of(place, receiver, {})
+    send(daemon, 'large', 200, X_Tenant='shop', X_Campaign='sale')
+    send(daemon, 'small', 10, X_Tenant='shop', X_Campaign='bills')
+    wait_in_core(daemon, 210)
+    let_go(daemon)
+    receiver.wait(210, 60)
+    assert order.of(0).index('small') <= 2
+    assert order.of(0, 22).count('small') == 10
+
+
+def test_single_behind_many(place, order, receiver):
+    """A message of a tenant that has no other goes within one turn of those that wait, also mail of nobody."""
+    daemon = daemon_of(place, receiver, {})
+    for name in ('a', 'b', 'c'):
+        send(daemon, name, 30, X_Tenant=name)
+    send(daemon, 'single', 1, X_Tenant='quiet')
+    send(daemon, 'nobody', 1)
+    wait_in_core(daemon, 92)
+    let_go(daemon)
+    receiver.wait(92, 60)
+    first = order.of(0, 5)
+    assert 'single' in first and 'nobody' in first, first
+
+
+def test_deferred_mail_comes_back_in_its_flow(place, order, receiver):
+    """Read from the spool again, by a flush: shares hold as for new mail."""
+    refused = []
+
+    def answers(verb, argument, session):
+        if verb == 'RCPT' and len(refused) < 30:
+            refused.append(argument)
+            return '450 4.2.1 later'
+        return order(verb, argument, session)
+    receiver.answers = answers
+    daemon = daemon_of(place, receiver, {'two': {'weight': 2}})
+    send(daemon, 'one', 15, X_Tenant='one')
+    send(daemon, 'two', 15, X_Tenant='two')
+    wait_in_core(daemon, 30)
+    let_go(daemon)
+    until(lambda: len(daemon.of('TransientFailure')) == 30, 'all refused', 60)
+    daemon.transports['smtp']['hold'] = True
+    reload(daemon)
+    daemon.command('flush')
+    wait_in_core(daemon, 30)
+    let_go(daemon)
+    receiver.wait(30, 60)
+    assert_shares(order.of(0, 20), {'one': 1, 'two': 2})
