@@ -134,8 +134,8 @@ struct config_tenant {
     const struct config_egress_pool *pool; /* of that name, in the same snapshot */
     char *transport_name;                  /* NULL: the route's */
     size_t transport;                      /* of that name; index into transports */
-    usec_t maximal_queue_lifetime;         /* 0 = one attempt; see has_lifetime */
-    bool has_lifetime;                     /* it says how long, in place of the global one */
+    usec_t maximal_queue_lifetime;         /* 0 = one attempt */
+    bool has_lifetime;                     /* the section says so, not the global option */
     enum mail_class class;                 /* MAIL_CLASS_COUNT: the listener's */
     struct config_texts classes;           /* words, as written; see allowed_classes */
     unsigned allowed_classes;              /* bits, by mail_class_bit */

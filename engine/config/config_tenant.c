@@ -75,8 +75,7 @@ const struct config_tenant *config_tenant_find(const struct config *c, struct sl
 usec_t config_queue_lifetime(const struct config *c, struct slice tenant, bool is_bounce)
 {
     const struct config_tenant *t = config_tenant_find(c, tenant);
-    usec_t lifetime =
-        t != NULL && t->has_lifetime ? t->maximal_queue_lifetime : c->maximal_queue_lifetime;
+    usec_t lifetime = t != NULL ? t->maximal_queue_lifetime : c->maximal_queue_lifetime;
     return is_bounce && c->bounce_queue_lifetime < lifetime ? c->bounce_queue_lifetime : lifetime;
 }
 
@@ -221,11 +220,15 @@ void config_check_tenant_transports(struct config_loader *l, struct config *c)
     }
 }
 
+/* Where the section says nothing it has the global one. */
 static void check_lifetime(struct config *c, size_t index)
 {
     char at[CONFIG_ORIGIN_BYTES];
-    c->tenants[index].has_lifetime =
-        config_origin(c, CONFIG_SECTION_TENANT, index, "maximal_queue_lifetime", at);
+    struct config_tenant *t = &c->tenants[index];
+    t->has_lifetime = config_origin(c, CONFIG_SECTION_TENANT, index, "maximal_queue_lifetime", at);
+    if (!t->has_lifetime) {
+        t->maximal_queue_lifetime = c->maximal_queue_lifetime;
+    }
 }
 
 int config_check_tenants(struct config_loader *l, struct config *c)

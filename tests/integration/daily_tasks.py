@@ -228,6 +228,16 @@ class Scene:
                                          'destination_concurrency_limit': 5}
         self.daemon.write_config()
 
+    def limit_tenant(self):
+        self.daemon.tenants['globex'] = {'max_message_rate': '5/s', 'queue_limit': 20000}
+        self.daemon.write_config()
+
+    def move_tenant(self):
+        self.daemon.sources['own1'] = {'address': '127.0.0.3'}
+        self.daemon.pools['globex'] = {'sources': ['own1']}
+        self.daemon.tenants['globex']['pool'] = 'globex'
+        self.daemon.write_config()
+
     def fill_in(self, text):
         return re.sub(r'\b(MESSAGE|ORDER|CSV|RULES|TOKENS|CONFIG|TOMORROW)\b', lambda word: self.values[word[0]], text)
 
@@ -399,8 +409,24 @@ TASKS = [
          [('sluice tenants', ['acme', 'globex']),
           ('head -n 3 CSV', ['type,timeLogged', 'acme'])],
          ['GET /v1/tenants'],
-         'Since the start of the daemon. A `csv` section keeps an accounting file in PowerMTA\'s manner.',
+         'The counts go on over restarts. A `csv` section keeps an accounting file in PowerMTA\'s manner.',
          Scene.await_csv),
+    Task('Limit one tenant',
+         [('grep -A 3 ^tenant CONFIG', ['globex', '5/s', '20000']),
+          ('sluice check', []),
+          ('sluice reload', ['force']),
+          ('sluice tenants', ['globex'])],
+         ['POST /v1/reload', 'GET /v1/tenants'],
+         'Its rate holds over all receivers and addresses together; mail beyond `queue_limit` is refused with 452 or 429, and '
+         'others do not notice. `inject = no` takes no mail of it at all.', Scene.limit_tenant),
+    Task('Move a tenant to its own addresses',
+         [('grep -A 4 ^tenant CONFIG', ['pool = "globex"']),
+          ('sluice check', []),
+          ('sluice reload', ['force']),
+          ('sluice explain mail.example --tenant globex', ['pool "globex"', 'own1'])],
+         ['POST /v1/reload', 'GET /v1/config'],
+         'A `source` for each address, a `pool` of them, and the pool in the section of the tenant. What is queued leaves '
+         'from there when it comes to its turn.', Scene.move_tenant),
     Task('Give a tenant a token of its own',
          [('cat TOKENS', ['full tenant=acme shop:']),
           ('sluice reload', []),
