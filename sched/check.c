@@ -49,6 +49,7 @@ static int check_window(const struct sched *s, const struct sched_destination *d
     HOLD_TRUE(!d->lacks_hosts || d->waiting == 0 || d->is_resolving || s->hold);
     HOLD_TRUE(d->party != &d->own || d->own.work == placement_openness(s, &d->own));
     HOLD_TRUE(!d->is_pinned && d->scratch == NULL);
+    HOLD_TRUE((d->round != 0) == (s->config.scheduler == SCHED_BY_TURNS));
     return 0;
 }
 
@@ -172,7 +173,7 @@ static int check_servers(const struct sched *s, const struct sched_destination *
                   (d->own.work == OPEN_HOST && server->preference == d->own.group &&
                    !destdb_host_is_waiting(server->host)));
         HOLD_TRUE(tree_node_is_linked(&server->in_queue) ==
-                  (server->is_wanted && !tree_is_empty(&d->parked)));
+                  (server->is_wanted && destination_is_sought(d)));
         has_room = has_room || (server->preference == group && !server->host->is_full &&
                                 !destdb_host_is_waiting(server->host));
     }
@@ -331,7 +332,8 @@ static int check_job(const struct sched *s, const struct job *j, struct tally *t
     return check_peers(j, ret);
 }
 
-static int check_schedule(const struct flow *f, struct tally *t, struct sched_fault *ret)
+static int check_schedule(const struct flow *f, bool is_first_current, struct tally *t,
+                          struct sched_fault *ret)
 {
     bool has_current = f->current == NULL;
     usec_t last = INT64_MIN;
@@ -357,6 +359,8 @@ static int check_schedule(const struct flow *f, struct tally *t, struct sched_fa
         t->jobs++;
     }
     HOLD_TRUE(has_current);
+    HOLD_TRUE(!is_first_current || list_is_empty(&f->schedule) ||
+              f->current == list_first(&f->schedule, struct job, in_schedule));
     return 0;
 }
 
@@ -422,6 +426,8 @@ static int check_parked(const struct sched *s, const struct job *j, struct sched
 /* Its place, and its class of candidates. */
 static int check_place(const struct sched *s, const struct job *j, struct sched_fault *ret)
 {
+    HOLD_TRUE(s->config.scheduler != SCHED_BY_TURNS || j->place == JOB_RUNNABLE ||
+              j->place == JOB_HELD);
     bool is_irregular = j->level > 0 || !list_is_empty(&j->children);
     HOLD_TRUE(tree_node_is_linked(&j->in_place) == (j->place != JOB_PARKED));
     HOLD_TRUE(j->size_class == NULL || !list_is_linked(&j->in_irregular));
@@ -592,11 +598,12 @@ static int check_flow(const struct sched *s, const struct flow *f, struct sched_
 static int check_jobs(const struct sched *s, struct tally *t, struct sched_fault *ret)
 {
     struct tally scheduled = {0}, timed = {0};
+    bool is_round = s->config.scheduler == SCHED_BY_TURNS; /* no job is passed over */
     int err = 0;
     list_foreach(f, &s->flows.all, const struct flow, all)
     {
         err = err != 0 ? err : check_flow(s, f, ret);
-        err = err != 0 ? err : check_schedule(f, &scheduled, ret);
+        err = err != 0 ? err : check_schedule(f, is_round, &scheduled, ret);
         err = err != 0 ? err : check_by_time(s, f, &timed, ret);
         err = err != 0 ? err : check_positions(s, f, ret);
     }

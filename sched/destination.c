@@ -7,6 +7,7 @@
 #include "sched/place/avoidance.h"
 #include "sched/place/host_queue.h"
 #include "sched/place/site.h"
+#include "sched/selection.h"
 #include "sched/terms.h"
 #include "sched/transport.h"
 #include "sched/turn.h"
@@ -154,6 +155,9 @@ static struct sched_destination *come_back(struct sched *s, struct sched_destina
             shared_set(&d->lacks_hosts, true);
         }
     }
+    if (d->round != 0 && is_empty(d)) {
+        selection_put_last(s, d);
+    }
     return d;
 }
 
@@ -174,6 +178,9 @@ struct sched_destination *destination_obtain(struct sched *s, struct slice name,
     d->name_len = (uint32_t)name.len;
     d->nexthop_at = nexthop_at;
     d->pool = pool;
+    if (s->config.scheduler == SCHED_BY_TURNS) {
+        selection_put_last(s, d);
+    }
     memcpy(d->name, name.data, name.len);
     list_init(&d->all);
     list_init(&d->todo);

@@ -53,6 +53,7 @@ struct sched_destination {
     struct peer *scratch;         /* of the job that a batch is being added to */
     struct terms *terms;          /* NULL: the config's; sched/terms.h */
     struct list stands;           /* stand.in_destination: where flows take turns */
+    uint64_t round;               /* its number where destinations take turns; 0: they do not */
     struct avoidance *avoidances; /* at a site: lanes that it keeps away from, the latest first */
     usec_t state_until;           /* any thread, relaxed; the owner writes */
     /* Set at creation, any thread. */
@@ -151,10 +152,15 @@ static inline struct sched_destination *party_owner(const struct party *p)
 {
     return container_of(p, struct sched_destination, own);
 }
-/* Jobs are parked at it; the destination where the first of them is. */
+/* Selection finds it when it opens: jobs are parked at it, or it has turns (sched/selection.h). */
+static inline bool destination_is_sought(const struct sched_destination *d)
+{
+    return !tree_is_empty(&d->parked) || d->round != 0;
+}
+/* The same of one of its destinations; the one that is found first. */
 static inline bool party_has_parked(const struct party *p)
 {
-    return p->site == NULL ? !tree_is_empty(&party_owner(p)->parked) : party_has_parked_at_site(p);
+    return p->site == NULL ? destination_is_sought(party_owner(p)) : party_has_parked_at_site(p);
 }
 static inline const struct sched_destination *party_first_parked(const struct party *p)
 {

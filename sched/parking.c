@@ -21,14 +21,19 @@ static uint64_t peer_key(const struct tree_node *n)
     return container_of(n, const struct peer, in_parked)->job->position;
 }
 
+static inline uint64_t first_position(const struct sched_destination *d)
+{
+    return tree_is_empty(&d->parked) ? d->round : peer_key(d->parked.first);
+}
+
 uint64_t parking_first_position(const struct sched_destination *d)
 {
-    return peer_key(d->parked.first);
+    return first_position(d);
 }
 
 static uint64_t party_key(const struct tree_node *n)
 {
-    return party_first_position(container_of(n, const struct party, in_ready));
+    return first_position(party_first_parked(container_of(n, const struct party, in_ready)));
 }
 
 void parking_init(struct flow *f)
@@ -327,4 +332,22 @@ struct job *parking_next(const struct sched *s, const struct flow *f, uint64_t p
         next = earlier_job(next, host_queue_first(s));
     }
     return next;
+}
+
+static const struct sched_destination *earlier_destination(const struct sched_destination *a,
+                                                           const struct party *p)
+{
+    const struct sched_destination *b = p == NULL ? NULL : party_first_parked(p);
+    return a == NULL || (b != NULL && b->round < a->round) ? b : a;
+}
+
+const struct sched_destination *parking_first_destination(const struct sched *s)
+{
+    const struct sched_destination *d = earlier_destination(NULL, first_ready(&s->flow, OPEN_NOW));
+    if (connection_has_slot(s)) {
+        d = earlier_destination(d, first_ready(&s->flow, OPEN_SLOT));
+        d = earlier_destination(d, first_at_sites(s));
+        d = earlier_destination(d, host_queue_first(s));
+    }
+    return d;
 }

@@ -44,9 +44,12 @@ void parking_slot_opened(struct sched *s);
 bool parking_is_blocked(const struct job *j);
 /* Some blocked job waits for it, and it was not reconsidered since. */
 bool parking_blocks(const struct sched *s, const struct sched_destination *d);
-/* The position of the first job parked at a destination that has any. */
+/* The position of the first job parked at a destination that has any, or its number where these take
+ * turns. */
 uint64_t parking_first_position(const struct sched_destination *d);
 /* The first job of a flow from a position on that must be looked at; NULL when none is left. */
 struct job *parking_next(const struct sched *s, const struct flow *f, uint64_t position);
+/* Where destinations take turns: the one with the least number of those that are open; NULL: none. */
+const struct sched_destination *parking_first_destination(const struct sched *s);
 
 #endif

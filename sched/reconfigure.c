@@ -9,6 +9,7 @@
 #include "sched/place/host_queue.h"
 #include "sched/preempt.h"
 #include "sched/recipient_pool.h"
+#include "sched/selection.h"
 #include "sched/transport.h"
 
 #include <assert.h>
@@ -23,6 +24,12 @@ void reconfigure_set(struct sched *s, const struct sched_config *config)
     feedback_rule_of(c, &s->rule);
     c->destination_concurrency_limit = s->rule.limit;
     c->initial_destination_concurrency = s->rule.initial;
+    if (c->scheduler != SCHED_BY_PREEMPTION) {
+        c->delivery_slot_cost = 0;
+    }
+    if (c->scheduler == SCHED_BY_TURNS) {
+        c->max_message_concurrency = c->scale_max_concurrency = 0;
+    }
     s->loan_factor = 100 - c->delivery_slot_discount;
     shared_set(&s->hold, c->hold);
     shared_set(&s->process_limit, c->process_limit);
@@ -113,8 +120,12 @@ static void derive(struct sched *s)
 
 void reconfigure(struct sched *s, const struct sched_config *config, struct entry_queue *pieces)
 {
+    enum sched_scheduler before = s->config.scheduler;
     take_down(s);
     division_commit(s, (uint32_t)config->destination_recipient_limit, pieces);
     change(s, config);
     derive(s);
+    if ((before == SCHED_BY_TURNS) != (config->scheduler == SCHED_BY_TURNS)) {
+        selection_change(s);
+    }
 }

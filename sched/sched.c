@@ -208,7 +208,9 @@ static bool select_one(struct sched *s)
     struct sched_entry *e = NULL;
     enum selection found;
     s->selection_runs++;
-    if (flows_take_turns(s)) {
+    if (s->config.scheduler == SCHED_BY_TURNS) {
+        found = selection_by_turns(s, &e);
+    } else if (flows_take_turns(s)) {
         found = selection_in_turn(s, &e);
     } else {
         s->flow.passed_without_slot |= !connection_has_slot(s);

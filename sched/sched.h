@@ -79,8 +79,17 @@ struct sched_pools {
     uint32_t count;
 };
 
+/* What goes next. The first is Postfix's qmgr. */
+enum sched_scheduler {
+    SCHED_BY_PREEMPTION,
+    SCHED_BY_ARRIVAL, /* fifo: the same without preemption */
+    SCHED_BY_TURNS, /* round_robin: destinations take turns, as in oqmgr. It knows no flows, and no
+                       * cap of one message */
+};
+
 /* Parameters of one transport; names, defaults and meaning are Postfix's. */
 struct sched_config {
+    enum sched_scheduler scheduler;
     enum sched_feedback_rule concurrency_feedback_rule;
     int initial_destination_concurrency; /* >= 1 */
     int destination_concurrency_limit;   /* 0 = none */

@@ -6,12 +6,15 @@
 #include "sched/candidate.h"
 #include "sched/gate.h"
 #include "sched/parking.h"
+#include "sched/place/site.h"
 #include "sched/preempt.h"
 #include "sched/recipient_pool.h"
 #include "sched/transport.h"
 #include "sched/turn.h"
 
-static struct sched_entry *take_entry(struct sched *s, struct job *j, struct peer *p)
+#include <assert.h>
+
+static inline struct sched_entry *take_entry(struct sched *s, struct job *j, struct peer *p)
 {
     struct sched_entry *e = entry_queue_first(&p->waiting);
     entry_select(s, e);
@@ -173,5 +176,97 @@ enum selection selection_in_turn(struct sched *s, struct sched_entry **ret)
         }
         flow_rest(s, f);
         turn_pass(s, f);
+    }
+}
+
+/* --- turns by destination ------------------------------------------------------------------------- */
+
+/* New destinations and those that were served go behind all others. So of those that are open all the
+ * time, each is served once before any of them is served again. One that is not open keeps its number, and
+ * goes as soon as it may; oqmgr has it wait for its next turn.
+ *
+ * All jobs are runnable, and the first of each schedule is the current one: when another scheduler takes
+ * over, it finds them as if they had just come. A message whose recipients do not all fit in memory is read
+ * on when those that did are done, as oqmgr does it. */
+
+void selection_put_last(struct sched *s, struct sched_destination *d)
+{
+    d->round = ++s->rounds;
+}
+
+static void file_destination(struct sched *s, struct sched_destination *d)
+{
+    if (d->party == &d->own) {
+        parking_update(s, &d->own);
+    } else {
+        site_file_member(s, d);
+    }
+}
+
+/* Jobs whose owner may not send are no reason to be chosen: when all that waits is theirs, the destination
+ * is not open. A step for each of their entries that came before. */
+static struct sched_entry *first_entry(const struct sched_destination *d)
+{
+    list_foreach(e, &d->todo, struct sched_entry, place.link)
+    {
+        if (entry_job(e)->place != JOB_HELD) {
+            return e;
+        }
+    }
+    return NULL;
+}
+
+static void start_at_first(struct flow *f)
+{
+    f->current =
+        list_is_empty(&f->schedule) ? NULL : list_first(&f->schedule, struct job, in_schedule);
+}
+
+enum selection selection_by_turns(struct sched *s, struct sched_entry **ret)
+{
+    const struct sched_destination *first;
+    s->resume_job = NULL;
+    while ((first = parking_first_destination(s)) != NULL) {
+        struct sched_entry *e = first_entry(first);
+        assert(e != NULL && destination_is_open(s, first));
+        struct sched_destination *d = entry_destination(e);
+        struct job *j = entry_job(e);
+        struct flow *f = j->flow;
+        if (j->owner != 0 && !purse_allows(s, j)) {
+            if (purse_hold(s, j)) {
+                return SELECTION_ASKS;
+            }
+            continue;
+        }
+        selection_put_last(s, d);
+        file_destination(s, d);
+        s->needs_connection = false;
+        *ret = take_entry(s, j, e->peer);
+        start_at_first(f);
+        return SELECTION_ENTRY;
+    }
+    return SELECTION_NONE;
+}
+
+static void run_parked(struct sched *s, struct flow *f)
+{
+    list_foreach(j, &f->schedule, struct job, in_schedule)
+    {
+        if (j->place == JOB_PARKED) {
+            parking_run(s, j);
+        }
+    }
+}
+
+void selection_change(struct sched *s)
+{
+    list_foreach(f, &s->flows.all, struct flow, all)
+    {
+        run_parked(s, f);
+    }
+    list_foreach(d, &s->destinations, struct sched_destination, all)
+    {
+        d->round = s->config.scheduler == SCHED_BY_TURNS ? ++s->rounds : 0;
+        file_destination(s, d);
     }
 }

@@ -4,6 +4,7 @@
 
 struct flow;
 struct sched;
+struct sched_destination;
 struct sched_entry;
 
 enum selection {
@@ -17,5 +18,15 @@ enum selection {
 enum selection selection_run(struct sched *s, struct flow *f, struct sched_entry **ret);
 /* Of any, where they take turns. */
 enum selection selection_in_turn(struct sched *s, struct sched_entry **ret);
+
+/* Turns by destination, as the queue manager before Postfix 2.1 took them (oqmgr). A destination has a
+ * number meanwhile, and is found by that where others are by the first job parked there (sched/parking.h):
+ * the least goes first. Jobs are neither passed over nor preempted. */
+
+enum selection selection_by_turns(struct sched *s, struct sched_entry **ret);
+/* A destination that has no entry as yet. */
+void selection_put_last(struct sched *s, struct sched_destination *d);
+/* The config says that they take turns, or does not any more; nothing is blocked. */
+void selection_change(struct sched *s);
 
 #endif

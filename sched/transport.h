@@ -54,6 +54,7 @@ struct sched {
         unread; /* of all jobs, in the order of their ages; next_unread and those with has_more */
     struct tree host_queue; /* destdb_host.in_queue, by the first job parked at a destination
                                     * there; these need OPEN_HOST */
+    uint64_t rounds;        /* the last number that a destination was given; sched/selection.h */
     int useful_hosts;       /* hosts with room that some destination could open one to */
     uint64_t selection_runs;
     bool needs_connection;   /* the entry selected last may not open one (sched/gate.h) */

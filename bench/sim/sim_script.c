@@ -155,11 +155,25 @@ static void check_rule(const struct run *r)
     }
 }
 
+static void set_scheduler(struct run *r, const char *value)
+{
+    static const char *const names[] = {"preemptive", "fifo", "round_robin"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(names[i], value) == 0) {
+            r->script.config.scheduler = (enum sched_scheduler)i;
+            return;
+        }
+    }
+    bad(r, "unknown scheduler");
+}
+
 static void set_parameter(struct run *r, const char *name, const char *value)
 {
     struct sched_config *c = &r->script.config;
     int err = 0;
-    if (strcmp(name, "concurrency_feedback_rule") == 0) {
+    if (strcmp(name, "scheduler") == 0) {
+        set_scheduler(r, value);
+    } else if (strcmp(name, "concurrency_feedback_rule") == 0) {
         bool is_postfix3 = strcmp(value, "postfix3") == 0;
         if (!is_postfix3 && strcmp(value, "readme") != 0) {
             bad(r, "unknown concurrency_feedback_rule");

@@ -104,7 +104,7 @@ void site_file_member(struct sched *s, struct sched_destination *d)
     if (tree_node_is_linked(n)) {
         tree_remove(&q->queue, n);
     }
-    if (d->is_willing && !tree_is_empty(&d->parked)) {
+    if (d->is_willing && destination_is_sought(d)) {
         tree_insert(&q->queue, n);
         is_first = is_first || q->queue.first == n;
     }

@@ -97,7 +97,7 @@ static const char *check_members(const struct sched *s, const struct shared_part
         HOLD_SITE(was_lingering || !d->is_lingering);
         HOLD_SITE(!d->is_lingering || (!d->is_occupied && list_is_linked(&d->in_displaced)));
         was_lingering = d->is_lingering;
-        bool is_queued = is_willing && !tree_is_empty(&d->parked);
+        bool is_queued = is_willing && destination_is_sought(d);
         HOLD_SITE(tree_node_is_linked(&d->own.in_ready) == is_queued);
         HOLD_SITE(!q->set->is_barred || d->waiting == 0);
         /* Without memory to move it, it avoids for longer. */

@@ -72,6 +72,27 @@ def random_shares(seed):
                    'minimum_delivery_slots': chance.choice([0, 3])}
 
 
+def random_turns(seed):
+    """Messages for some nexthops each, some of which come in between: ({n-th entry: sizes}, parameters);
+    those of 0 are there from the beginning."""
+    chance = random.Random(200 + seed)
+
+    def sizes():
+        return tuple(chance.choice([0, 1, 1, 2, 5, 9]) for _ in range(NEXTHOPS - 1)) + (1,)
+
+    return ({0: [sizes() for _ in range(chance.randint(1, 6))],
+             **{n: sizes() for n in sorted(chance.sample(range(1, 9), 4))}},
+            {'destination_recipient_limit': chance.choice([2, 3])})
+
+
+# Through the old queue manager: destinations take turns, ages do not matter.
+TURNS = {
+    # README: one selection in three is for the destination that has more mail than the others.
+    'gateway': ({0: [(12, 0, 0), (0, 2, 1), (0, 2, 1)]}, {'destination_recipient_limit': 2}),
+    'single': ({0: [30], 5: 2, 9: 1}, EACH),
+    **{f'turns{seed}': random_turns(seed) for seed in range(8)},
+}
+
 # Every set has a transport for each attempt: an agent is held only before its first delivery.
 SETS = {
     'arrivals': ((50,), EACH),
@@ -95,13 +116,15 @@ class Post:
     """A Postfix and its receivers. listener: called with the recipients of each transaction before
     it is acknowledged; there is one agent, so no other transaction goes on."""
 
-    def __init__(self, place, transports):
+    def __init__(self, place, transports, manager='qmgr'):
         self.listener = None
         receivers = sorted((place.keep(Receiver(address=fresh_address(), answers=self.answer))
                             for _ in range(NEXTHOPS)), key=lambda receiver: receiver.nexthop)
         routes = {f'{i}.{name}.test': f'{name}:{receiver.nexthop}'
                   for name in transports for i, receiver in enumerate(receivers)}
-        self.postfix = place.keep(Postfix(place.subfolder('postfix'), transports, routes)).start()
+        self.postfix = place.keep(
+            Postfix(place.subfolder(f'postfix-{manager}'), transports, routes, manager)).start()
+        self.scheduler = 'preemptive' if manager == 'qmgr' else 'round_robin'
 
     def answer(self, verb, argument, _session):
         if verb == '.':
@@ -159,7 +182,8 @@ class Course:
 
     def script(self):
         """What happened, in the language of sluice-sim script."""
-        lines = ['=== postfix 1', 'global concurrency_feedback_rule postfix3']
+        lines = ['=== postfix 1', 'global concurrency_feedback_rule postfix3',
+                 f'transport scheduler {self.post.scheduler}']
         lines += [f'transport {name} {value}' for name, value in self.parameters.items()]
         by_id = {letter.queue_id: letter for letter in self.letters}
         waiting = [by_id[queue_id] for queue_id, _ in self.active()]
@@ -250,6 +274,26 @@ def test_arrivals_during_delivery(post, tmp_path):
                                   and not name.startswith('worked')])
 def test_random_sets(post, tmp_path, name):
     compare(post, name, tmp_path)
+
+
+@pytest.fixture(scope='module', name='old_post')
+def fixture_old_post(module_place):
+    post = Post(module_place, {name: parameters for name, (_, parameters) in TURNS.items()}, 'oqmgr')
+    post.postfix.release('qmgr')
+    return post
+
+
+@pytest.mark.parametrize('name', TURNS)
+def test_destinations_take_turns(old_post, tmp_path, name):
+    sizes = dict(TURNS[name][0])
+    at_first = sizes.pop(0)
+    course = Course(old_post, name, sizes)
+    for size in at_first:
+        course.write(size)
+        course.await_active()
+    course.release()
+    course.finish()
+    follow(course, tmp_path)
 
 
 def test_found_waiting(place, tmp_path):

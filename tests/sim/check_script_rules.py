@@ -12,6 +12,8 @@ CASES = [
     ('transport destination_concurrency_negative_feedback 1/root\n', ':2: bad feedback'),
     ('transport concurrency_feedback_rule postfix\n', ':2: unknown concurrency_feedback_rule'),
     (READ + 'transport concurrency_feedback_rule readme\nselect\n> none\n', None),
+    ('transport scheduler lifo\n', ':2: unknown scheduler'),
+    ('transport scheduler fifo\nselect\n> none\n', None),
     (READ + 'select\n> none\n', None),
 ]
 

@@ -1,7 +1,6 @@
 #include "tests/sim/sched_driver.h"
 
 #include "base/hash.h"
-#include "sched/candidate.h"
 #include "sched/sched.h"
 #include "sched/transport.h"
 #include "tests/sim/driver_state.h"
@@ -47,17 +46,6 @@ static void release_hosts(void *ctx, void *hosts)
 
 static void act(struct driver *d, const struct sched_action *a);
 
-static void check_candidate(struct driver *d)
-{
-    struct sched *s = d->sched;
-    list_foreach(f, &s->flows.all, struct flow, all)
-    {
-        if (f->current != NULL && s->config.delivery_slot_cost >= 2) {
-            REQUIRE(candidate_search(s, f->current) == sched_oracle_candidate(s, f->current));
-        }
-    }
-}
-
 void driver_check(struct driver *d)
 {
     struct sched_fault fault;
@@ -66,7 +54,7 @@ void driver_check(struct driver *d)
         abort();
     }
     REQUIRE(sched_in_flight(d->sched) == d->flights.count);
-    check_candidate(d);
+    sched_oracle_check(d->sched);
 }
 
 static struct sched_feedback take_feedback(struct driver *d)
@@ -113,6 +101,7 @@ static void configure(struct driver *d)
     c->awaits_end = take(d, 2) == 0;
     c->site_concurrency_limit = take(d, 4) == 0 ? (int)take(d, 6) : 0;
     c->lane_memory = take(d, 2) == 0 ? USEC_PER_SEC * take(d, 100) : 0;
+    c->scheduler = take(d, 2) == 0 ? (enum sched_scheduler)take(d, 3) : SCHED_BY_PREEMPTION;
 }
 
 static void submit(struct driver *d)

@@ -1,8 +1,11 @@
 #include "tests/sim/sched_oracle.h"
 
+#include "sched/candidate.h"
+#include "sched/parking.h"
 #include "sched/place/avoidance.h"
 #include "sched/terms.h"
 #include "sched/transport.h"
+#include "tests/sim/require.h"
 
 static bool is_busy(const struct connection *c)
 {
@@ -300,7 +303,18 @@ bool sched_oracle_has_work(const struct sched *s)
     return false;
 }
 
-struct job *sched_oracle_candidate(const struct sched *s, const struct job *owner)
+static const struct sched_destination *first_destination(const struct sched *s)
+{
+    const struct sched_destination *best = NULL;
+    list_foreach(d, &s->destinations, const struct sched_destination, all)
+    {
+        bool is_first = best == NULL || d->round < best->round;
+        best = is_first && destination_wanted(d) > 0 && destination_is_open(s, d) ? d : best;
+    }
+    return best;
+}
+
+static struct job *find_candidate(const struct sched *s, const struct job *owner)
 {
     int64_t max_slots =
         ((int64_t)owner->read_entries - owner->selected_entries + owner->slots_available) /
@@ -322,4 +336,17 @@ struct job *sched_oracle_candidate(const struct sched *s, const struct job *owne
         }
     }
     return best;
+}
+
+void sched_oracle_check(struct sched *s)
+{
+    list_foreach(f, &s->flows.all, struct flow, all)
+    {
+        if (f->current != NULL && s->config.delivery_slot_cost >= 2) {
+            REQUIRE(candidate_search(s, f->current) == find_candidate(s, f->current));
+        }
+    }
+    if (s->config.scheduler == SCHED_BY_TURNS) {
+        REQUIRE(parking_first_destination(s) == first_destination(s));
+    }
 }

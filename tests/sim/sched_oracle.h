@@ -5,8 +5,6 @@
 
 #include "sched/sched.h"
 
-struct job;
-
 /* What there is for one more entry of a destination. */
 enum oracle_place {
     ORACLE_NOTHING,    /* no server is left, it is dead, or its hosts are not known */
@@ -22,7 +20,8 @@ enum oracle_place sched_oracle_place(const struct sched *s, const struct sched_d
 /* Some entry waits for a destination that has a place for it, and the cap on the workers of its
  * message allows it. Then sched_pull must find one. */
 bool sched_oracle_has_work(const struct sched *s);
-/* The candidate search as the queue manager does it (5.5), job by job. slot cost >= 2 */
-struct job *sched_oracle_candidate(const struct sched *s, const struct job *owner);
+/* What selection chooses among is what a search one by one finds: the candidate as the queue manager looks
+ * for it, job by job (5.5), and the destination whose turn it is. */
+void sched_oracle_check(struct sched *s);
 
 #endif

@@ -11,7 +11,7 @@ from support.wait import until
 
 SERVICES = '''\
 127.0.0.1:{port} inet n - n - 1 smtpd
-qmgr unix n - n 300 1 held-qmgr
+qmgr unix n - n 300 1 held-{manager}
 scache unix - - n - 1 scache
 '''
 
@@ -29,9 +29,9 @@ def is_usable():
 
 
 class Postfix(PrivatePostfix):
-    """transports: {name: parameters}; routes: {domain: "transport:nexthop"}"""
+    """transports: {name: parameters}; routes: {domain: "transport:nexthop"}; manager: qmgr, oqmgr"""
 
-    def __init__(self, folder, transports, routes):
+    def __init__(self, folder, transports, routes, manager='qmgr'):
         self.transports = transports
         self.port = free_port()
         self.seen, self.log_read = [], 0  # of active(), and up to which byte of the log
@@ -44,13 +44,13 @@ class Postfix(PrivatePostfix):
              'transport_maps': f'texthash:{folder}/transport', 'max_use': '1000000',
              'max_idle': '600', **{f'{name}_{key}': value for name, parameters in transports.items()
                                    for key, value in parameters.items()}},
-            SERVICES.format(port=self.port) +
+            SERVICES.format(port=self.port, manager=manager) +
             ''.join(f'{name} unix - - n - 1 held-smtp\n' for name in transports))
         programs = self.folder / 'programs'
         programs.mkdir()
         for name in os.listdir(PROGRAMS):
             (programs / name).symlink_to(f'{PROGRAMS}/{name}')
-        for program in ('qmgr', 'smtp'):
+        for program in (manager, 'smtp'):
             held = programs / f'held-{program}'
             held.write_text(HELD.format(folder=folder, programs=PROGRAMS, program=program))
             held.chmod(0o755)
@@ -89,6 +89,6 @@ class Postfix(PrivatePostfix):
         new = new[:new.rfind('\n') + 1]
         self.log_read += len(new.encode())
         self.seen += [(found.group(2), found.group(1)) for found in re.finditer(
-            r'^(\w+ +\d+ [\d:]+) \S+ postfix/qmgr\[\d+\]: (\w+): from=.*\(queue active\)$',
+            r'^(\w+ +\d+ [\d:]+) \S+ postfix/o?qmgr\[\d+\]: (\w+): from=.*\(queue active\)$',
             new, re.M)]
         return self.seen
