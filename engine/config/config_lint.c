@@ -152,6 +152,32 @@ static void check_routes(struct lint *l)
 
 /* --- limits ----------------------------------------------------------------------------------- */
 
+/* What other schedulers than the default one do not heed. */
+static void check_scheduler(struct lint *l, size_t i)
+{
+    static const char *const slots[] = {"delivery_slot_cost", "delivery_slot_loan",
+                                        "delivery_slot_discount", "minimum_delivery_slots"};
+    const enum config_section section = CONFIG_SECTION_TRANSPORT;
+    const struct sched_config *s = &l->config->transports[i].sched;
+    bool knows_flows = s->scheduler != SCHED_BY_TURNS;
+    for (size_t n = 0; s->scheduler != SCHED_BY_PREEMPTION && n < sizeof(slots) / sizeof(slots[0]);
+         n++) {
+        if (is_set(l, section, i, slots[n])) {
+            warn(l, section, i, slots[n], "used only with scheduler preemptive; remove it");
+        }
+    }
+    if (!knows_flows && (s->max_message_concurrency > 0 || s->scale_max_concurrency > 0)) {
+        warn(l, section, i,
+             s->max_message_concurrency > 0 ? "max_message_concurrency" : "scale_max_concurrency",
+             "not used with scheduler round_robin; remove it");
+    }
+    if (!knows_flows && l->config->tenant_count > 0) {
+        warn(l, section, i, "scheduler",
+             "with round_robin destinations take turns whatever the class and the tenant of a "
+             "message; use preemptive or fifo");
+    }
+}
+
 static void check_sched(struct lint *l, size_t i)
 {
     const enum config_section section = CONFIG_SECTION_TRANSPORT;
@@ -442,6 +468,7 @@ void config_lint(const struct config *c, const struct config_sink *sink)
     check_times(&l);
     for (size_t i = 0; i < c->transport_count; i++) {
         check_sched(&l, i);
+        check_scheduler(&l, i);
         check_timeouts(&l, i);
     }
     check_receivers(&l);

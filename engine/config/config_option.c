@@ -19,6 +19,7 @@ static const char *const received_choices[] = {"yes", "no", "anonymous", NULL};
 static const char *const class_choices[] = {"urgent", "normal", "bulk", NULL};
 static const char *const tenant_class_choices[] = {"urgent", "normal", "bulk", "listener", NULL};
 static const char *const rule_choices[] = {"readme", "postfix3", NULL};
+static const char *const scheduler_choices[] = {"preemptive", "fifo", "round_robin", NULL};
 static const char *const tls_choices[] = {"none", "may",     "encrypt", "verify",
                                           "dane", "mta-sts", NULL};
 static const char *const route_tls_choices[] = {"none", "may",     "encrypt",   "verify",
@@ -434,6 +435,12 @@ const struct config_option config_options[] = {
     ROW("weights", POOL(weights), CONFIG_TYPE_NUMBERS, NULL, "1 each", 0, 10000, 0, NULL,
         "How often each source is chosen, in the order of `sources`. 0: not at all."),
     /* --- transport: scheduler --------------------------------------------------------------------- */
+    CHOICE("scheduler", SCHED(scheduler), "preemptive", scheduler_choices,
+           "What goes next. `preemptive`: Postfix's queue manager, small messages slip past large "
+           "ones. `fifo`: the same without slipping past. `round_robin`, to compare with: "
+           "destinations take turns as in Postfix's old queue manager (oqmgr), whatever the class, "
+           "the tenant and the campaign of a message; it has no max_message_concurrency and "
+           "scale_max_concurrency."),
     CHOICE("concurrency_feedback_rule", LANE(sched.concurrency_feedback_rule), "readme",
            rule_choices,
            "How feedback moves a window: `readme` is the published algorithm taken literally, "

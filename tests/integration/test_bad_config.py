@@ -46,7 +46,7 @@ SECTIONS = {
                       'quotas': ['warmup'], 'date': ['since']}),
     'pool': ('p9', {'numbers': ['weights']}),
     'transport': ('t9', {
-        'choice': ['concurrency_feedback_rule', 'smtp_tls_security_level', 'inet_protocols'],
+        'choice': ['scheduler', 'concurrency_feedback_rule', 'smtp_tls_security_level', 'inet_protocols'],
         'feedback': ['destination_concurrency_positive_feedback',
                      'destination_concurrency_negative_feedback'],
         'bool': ['hold', 'smtp_skip_5xx_greeting', 'smtp_always_send_ehlo', 'smtp_auth_requires_tls'],

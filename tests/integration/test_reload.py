@@ -564,6 +564,7 @@ def test_fifty_reloads_under_load(place, how):
                 'smtp': {'process_limit': 1 + 37 * n % 300, 'pipeline_depth': 1 + n % 7,
                          'destination_concurrency_limit': n % 5,
                          'destination_recipient_limit': 1 + n % 3, 'hold': n % 10 == 3,
+                         'scheduler': ('preemptive', 'round_robin', 'fifo')[n // 4 % 3],
                          'host_concurrency_limit': n % 4, 'delivery_slot_cost': n % 6,
                          'recipient_limit': 10 + n, 'max_message_concurrency': n % 3,
                          **({'source_pool': 'p'} if n % 2 else {})}}

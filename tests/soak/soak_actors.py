@@ -34,7 +34,8 @@ COMMAND_CODES = {0, 66, 69, 75}
 LIMITS = {'destination_recipient_limit': (1, 2, 5, 10, 50, 100, 0),
           'destination_concurrency_limit': (1, 2, 5, 20), 'pipeline_depth': (1, 4, 16),
           'initial_destination_concurrency': (1, 3, 5), 'process_limit': (20, 60, 100),
-          'concurrency_feedback_rule': ('readme', 'postfix3'), 'delivery_slot_cost': (0, 5),
+          'concurrency_feedback_rule': ('readme', 'postfix3'),
+          'scheduler': ('preemptive', 'preemptive', 'fifo', 'round_robin'), 'delivery_slot_cost': (0, 5),
           'recipient_limit': (100, 20000), 'host_concurrency_limit': (0, 2, 10)}
 TOP_LIMITS = {'message_active_limit': (100, 2000, 20000),
               'message_recipient_limit': (300, 4000, 50000),

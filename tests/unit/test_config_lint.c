@@ -39,6 +39,12 @@ static void what_is_tidy_is_quiet(void **state)
 static void each_rule(void **state)
 {
     static const char *const rows[][2] = {
+        {"transport u { scheduler = fifo delivery_slot_cost = 4 }\n",
+         "f:7: delivery_slot_cost: warning: used only with scheduler preemptive; remove it"},
+        {"transport u { scheduler = round_robin max_message_concurrency = 4 }\n",
+         "f:7: max_message_concurrency: warning: not used with scheduler round_robin; remove it"},
+        {"tenant a {}\ntransport u { scheduler = round_robin }\n",
+         "f:8: scheduler: warning: with round_robin destinations take turns whatever the class"},
         {"transport u {}\n", "f:7: transport: warning: no route leads to transport \"u\"; add"},
         {"pool \"q\" { sources = {s} }\n", "f:7: pool: warning: no transport has source_pool = "},
         {"source \"z\" {}\n", "f:7: source: warning: no pool has source \"z\"; add it"},
