@@ -47,6 +47,9 @@ class Setting:
     sink_environment: dict = None
     transport: dict = dataclasses.field(default_factory=dict)
     options: dict = dataclasses.field(default_factory=dict)
+    listener: dict = dataclasses.field(default_factory=dict)  # of sluice
+    sections: str = ''                                        # of sluice
+    urgent: tuple = ()  # domains to which postfix-urgent has a transport of its own
     postfix: dict = dataclasses.field(default_factory=dict)
     postfix_messages: int = 100000    # in the memory of its queue manager
     postfix_recipients: int = 200000

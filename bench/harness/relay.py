@@ -19,7 +19,7 @@ SLUICE_CONF = '''\
 hostname = "relay.test"
 allow_loopback = yes
 {options}spool {{ path = "{folder}/spool" }}
-listener "127.0.0.1:{port}" {{ relay_from = {{"127.0.0.0/8"}} smtpd_recipient_limit = 0 }}
+listener "127.0.0.1:{port}" {{ relay_from = {{"127.0.0.0/8"}} smtpd_recipient_limit = 0{listener} }}
 event_log {{ path = "{folder}/events.jsonl" }}
 transport smtp {{
 {transport}}}
@@ -46,6 +46,7 @@ local unix - n n - - local
 virtual unix - n n - - virtual
 lmtp unix - - n - - lmtp
 scache unix - - n - 1 scache
+urgent unix - - n - - smtp
 tlsmgr unix - - n 1000? 1 tlsmgr
 '''
 
@@ -208,9 +209,10 @@ def thread_seconds(pid):
 
 class Sluice:
     """routes: (domain, nexthop) pairs, nexthop None: by MX; transport, options: {name: value as in the file}; sections:
-    further ones, as they stand in the file"""
+    further ones, as they stand in the file; listener: {name: value} of its listener"""
 
-    def __init__(self, build, folder, port, routes, transport, options=None, sections=''):
+    def __init__(self, build, folder, port, routes, transport, options=None, sections='',
+                 listener=None):
         self.folder, self.port = folder, port
         self.process = None
         self.program = str(build / 'engine/sluice')
@@ -219,6 +221,7 @@ class Sluice:
         self.config.write_text(SLUICE_CONF.format(
             folder=folder, port=port, options=lines(options or {}), transport=lines(transport),
             sections=sections,
+            listener=''.join(f' {name} = {value}' for name, value in (listener or {}).items()),
             routes=''.join(f'route "{name}" {{ transport = "smtp"' +
                            (f' nexthop = "{nexthop}" }}\n' if nexthop else ' }\n')
                            for name, nexthop in routes)))
@@ -247,14 +250,16 @@ class Sluice:
 
 class Postfix(PrivatePostfix):
     """routes: (domain, nexthop) pairs; settings: {name: value} for main.cf; resolver: the name server
-    it asks, on port 53, by default that of the system"""
+    it asks, on port 53, by default that of the system; urgent: domains that take the transport of
+    that name, which is another smtp"""
 
-    def __init__(self, folder, port, routes, settings, resolver=None):
+    def __init__(self, folder, port, routes, settings, resolver=None, urgent=()):
         self.port, self.resolver = port, resolver
         super().__init__(folder, {**POSTFIX_SETTINGS, 'transport_maps': f'hash:{folder}/transport',
                                   **settings}, POSTFIX_SERVICES.format(port=port))
         (folder / 'transport').write_text(
-            ''.join(f'{name} smtp:{nexthop}\n' for name, nexthop in routes))
+            ''.join(f'{name} {"urgent" if name in urgent else "smtp"}:{nexthop}\n'
+                    for name, nexthop in routes))
         self.command('postmap', f'hash:{folder}/transport')
 
     def start(self, account):

@@ -5,6 +5,7 @@ sluice             the build of --build
 sluice+configured  the same with limits and rules in force (--configured; needs root)
 sluice@FOLDER      another build, so that one is compared with another
 postfix            Debian's, with its defaults where they do not throttle
+postfix-urgent     the same with a transport of its own for domains that are urgent
 postfix-nocache    the same without connection cache: its fastest where connecting costs nothing
 HOST:PORT          a relay that runs already and routes as the note says that is printed; neither
                    its CPU time nor its memory is known
@@ -21,7 +22,8 @@ from load import free_port
 from relay import Failure, Postfix, Sluice, postfix_version, running, wait_for_port
 
 RAW = 'raw'
-POSTFIX = {'postfix': {}, 'postfix-nocache': {'smtp_connection_cache_on_demand': 'no'}}
+POSTFIX = {'postfix': {}, 'postfix-urgent': {},
+           'postfix-nocache': {'smtp_connection_cache_on_demand': 'no'}}
 OUTSIDE = re.compile(r'[^@/]+:\d+')
 
 
@@ -73,7 +75,7 @@ def make_sluice(args, name, setting, ends, port):
                  'process_limit': setting.process_limit, **setting.transport}
     if ends.zone is None:
         return lambda folder: Sluice(build_of(args, name), folder, port, ends.routes, transport,
-                                     setting.options)
+                                     setting.options, setting.sections, setting.listener)
     transport['smtp_tcp_port'] = ends.sink.port
     sections = f'dns {{ servers = {{"{ends.zone.address}:53"}} }}\n'
     if configured.is_wanted(name):
@@ -94,7 +96,8 @@ def make_postfix(name, setting, ends, port):
                 'default_recipient_limit': setting.postfix_recipients,
                 **POSTFIX[name], **setting.postfix}
     if ends.zone is None:
-        return lambda folder: Postfix(folder, port, ends.routes, settings)
+        urgent = setting.urgent if name == 'postfix-urgent' else ()
+        return lambda folder: Postfix(folder, port, ends.routes, settings, urgent=urgent)
     settings.update(smtp_dns_support_level='enabled', smtp_host_lookup='dns',
                     smtp_tcp_port=ends.sink.port)
     return lambda folder: Postfix(folder, port, [], settings, ends.zone.address)

@@ -118,7 +118,8 @@ void source_message_sender(const struct source_template *t, uint64_t number, str
     const char *at = strrchr(sender, '@'); /* not NULL where there are tenants */
     if (t->options->tenants > 0 && at != NULL) {
         buf_append(out, sender, (size_t)(at - sender));
-        buf_append_str(out, "+t");
+        buf_append_char(out, '+');
+        buf_append_str(out, t->options->tenant_prefix);
         buf_append_decimal(out, source_message_tenant(t, number) + 1);
         sender = at;
     }
@@ -134,7 +135,8 @@ static void put_stable(const struct source_template *t, uint64_t number, size_t 
     buf_append_str(out, "X-Sluice-Id: ");
     put_id(t, number, out);
     if (o->tenants > 0) {
-        buf_append_str(out, "\r\nX-Tenant: t");
+        buf_append_str(out, "\r\nX-Tenant: ");
+        buf_append_str(out, o->tenant_prefix);
         buf_append_decimal(out, source_message_tenant(t, number) + 1);
     }
     buf_append_slice(out, buf_slice(&o->headers));

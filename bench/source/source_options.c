@@ -31,6 +31,7 @@ static const char usage[] =
     "  --weights LIST         the same with these weights, one for each of --domains: \"5,1,1\"\n"
     "  --tenants N[:S]        senders bounce+t1@ to +tN@ (of --sender), a field X-Tenant: tK, and\n"
     "                         numbers for each; the k-th has the weight 1/k^S (0)\n"
+    "  --tenant-prefix TEXT   in place of t\n"
     "  --header FIELD         a further header field of each message, \"X-Class: urgent\"; may be\n"
     "                         repeated\n"
     "  --rate R               open loop: messages a second on average, whether or not answers\n"
@@ -75,6 +76,7 @@ enum option_id {
     OPT_ZIPF,
     OPT_WEIGHTS,
     OPT_TENANTS,
+    OPT_TENANT_PREFIX,
     OPT_HEADER,
     OPT_RATE,
     OPT_ARRIVALS,
@@ -108,6 +110,7 @@ static const struct option table[] = {
     {"zipf", required_argument, NULL, OPT_ZIPF},
     {"weights", required_argument, NULL, OPT_WEIGHTS},
     {"tenants", required_argument, NULL, OPT_TENANTS},
+    {"tenant-prefix", required_argument, NULL, OPT_TENANT_PREFIX},
     {"header", required_argument, NULL, OPT_HEADER},
     {"rate", required_argument, NULL, OPT_RATE},
     {"arrivals", required_argument, NULL, OPT_ARRIVALS},
@@ -291,6 +294,11 @@ static int set_load(struct source_options *o, int id, const char *text)
     case OPT_TENANTS:
         o->tenants_text = text;
         return 0;
+    case OPT_TENANT_PREFIX:
+        o->tenant_prefix = text;
+        return text[0] != '\0' && strlen(text) < 40 && strpbrk(text, " \r\n@<>\"\\") == NULL
+                   ? 0
+                   : wrong_option("--tenant-prefix", "1 to 39 letters or digits");
     case OPT_HEADER:
         return add_header(o, text);
     case OPT_ARRIVALS:
@@ -464,6 +472,7 @@ int source_options_parse(int argc, char **argv, struct source_options *ret, int 
                                    .recipients = amount_constant(1),
                                    .in_flight = SOURCE_IN_FLIGHT,
                                    .arrivals = {.burst = 1},
+                                   .tenant_prefix = "t",
                                    .sender = "bounce@source.test",
                                    .helo = "source.test",
                                    .timeout = 300 * USEC_PER_SEC,

@@ -39,8 +39,9 @@ struct source_options {
     struct amount recipients; /* of one message */
     char **domains;           /* heap */
     size_t domain_count;
-    struct choice popularity; /* of the domains; count 0: recipients go round */
-    uint32_t tenants;         /* 0 = none */
+    struct choice popularity;  /* of the domains; count 0: recipients go round */
+    uint32_t tenants;          /* 0 = none */
+    const char *tenant_prefix; /* of their names; a number follows */
     struct choice tenant_popularity;
     struct buf headers;       /* further fields, each behind a CRLF */
     struct arrivals arrivals; /* rate 0: as fast as answers come */

@@ -23,7 +23,8 @@ static void put_tenants(const struct source_load *l, struct buf *out)
     buf_append_str(out, ", \"tenants\": [");
     for (uint32_t i = 0; i < l->options->tenants; i++) {
         const struct source_tenant *tenant = &l->tenants[i];
-        buf_printf(out, "%s{\"tenant\": \"t%u\", ", i == 0 ? "" : ", ", i + 1);
+        buf_printf(out, "%s{\"tenant\": \"%s%u\", ", i == 0 ? "" : ", ", l->options->tenant_prefix,
+                   i + 1);
         put_tally(out, &tenant->tally);
         report_quantiles(out, "answer", tenant->answer != NULL ? tenant->answer : &none);
         buf_append_char(out, '}');

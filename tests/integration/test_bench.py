@@ -85,7 +85,7 @@ def test_every_workload_is_described_and_tried(place):
     done = subprocess.run(['/usr/bin/python3', ROOT / 'bench/sluice-bench', 'list'], text=True,
                           capture_output=True, check=True, timeout=60)
     listed = {line for line in done.stdout.splitlines() if line and not line.startswith(' ')}
-    assert listed >= {*SMALL, 'rtt', 'connections', 'injection'}
+    assert listed >= {*SMALL, 'rtt', 'tenants', 'connections', 'injection'}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason='a name server on port 53 needs root')
@@ -102,6 +102,29 @@ def test_domains_share_mx_sets(place):
         assert set(courses) == {'d3.test to d39.test', 'd1.test to d40.test', 'd2.test to d38.test'}
         assert all(sum(one['messages']) > 0 for one in courses.values())
     assert len(report['targets']) == len(relays) - 1
+
+
+def test_tenants_tells_of_singles_and_shares(place):
+    """What each case must show is judged, and what it is judged by is possible."""
+    report = bench(place.folder, 'tenants', '--relays', 'sluice', '--bulk', '300', '--singles', '5',
+                   '--messages', '90')
+    runs = {run['case']: run for run in report['runs']}
+    assert list(runs) == ['urgent', 'alike', 'idle', 'shares', 'campaign', 'flood', 'no tenants',
+                          'thousand']
+    for case in ('urgent', 'alike', 'idle'):
+        figures = runs[case]['figures']
+        assert figures['demand'] >= figures['alone_p99'] > 0
+        assert figures['alone_max'] >= 50 and figures['beside_max'] >= 50
+        singles = runs[case]['timeline']['destinations']['singles']
+        assert sum(singles['messages']) >= 10
+        assert [one is None for one in singles['latency_p50']] == \
+            [count == 0 for count in singles['messages']]
+    for case, names in (('shares', ('five', 'three', 'one')), ('flood', ('urgent', 'normal', 'bulk'))):
+        parts = [runs[case]['figures'][f'share_{name}'] for name in names]
+        assert abs(sum(parts) - 100) < 1e-6 and max(parts) <= 100
+    assert runs['campaign']['figures']['beside_max'] >= 50
+    assert [target['what'].partition(':')[0] for target in report['targets']] == [
+        'urgent', 'alike', 'idle', *['shares'] * 3, 'campaign', 'flood', 'flood', 'thousand']
 
 
 def test_injection(place):

@@ -613,12 +613,17 @@ def test_popularity_and_tenants(sink, tmp_path):
 
 
 def test_further_header_fields(sink, tmp_path):
-    s = sink('--store', str(tmp_path))
-    source(s.port, '--messages', '1', '--header', 'X-Class: urgent', '--header', 'X-Campaign: a b')
+    folder = tmp_path / 'stored'
+    folder.mkdir()
+    s = sink('--store', str(folder))
+    numbers = source(s.port, '--messages', '1', '--header', 'X-Class: urgent', '--header', 'X-Campaign: a b',
+                     '--tenants', '1', '--tenant-prefix', 'idle')
+    assert numbers['tenants'][0]['tenant'] == 'idle1'
     s.finish()
-    [stored] = tmp_path.iterdir()
+    [stored] = folder.iterdir()
     head = stored.read_bytes().split(b'\r\n\r\n')[0]
-    assert b'\r\nX-Class: urgent\r\nX-Campaign: a b\r\nFrom: ' in head and stored.stat().st_size == 4096
+    assert b'\r\nX-Tenant: idle1\r\nX-Class: urgent\r\nX-Campaign: a b\r\nFrom: source <bounce+idle1@' in head
+    assert stored.stat().st_size == 4096
 
 
 def test_weights(sink):
@@ -643,6 +648,7 @@ def test_weights(sink):
     (['--tenants', '0'], '--tenants: N or N:S'),
     (['--tenants', '5:x'], '--tenants: behind the colon'),
     (['--tenants', '5', '--sender', ''], '--tenants: needs a --sender with an @'),
+    (['--tenant-prefix', 'a b'], '--tenant-prefix: 1 to 39 letters or digits'),
     (['--header', 'urgent'], '--header: a field of one line'),
     (['--header', 'X-Class: a\r\nTo: b'], '--header: a field of one line'),
     (['--arrivals', 'even'], '--arrivals: needs --rate'),

@@ -17,6 +17,7 @@ static struct source_options options_of(size_t size)
                                    .domains = domains,
                                    .domain_count = 2,
                                    .sender = "s@source.test",
+                                   .tenant_prefix = "t",
                                    .id_prefix = "run"};
 }
 
