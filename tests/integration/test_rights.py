@@ -481,3 +481,35 @@ def test_user_who_is_bound_to_a_tenant(place):
         assert [reply.code for reply in send('alice', [message(X_Tenant='acme'), message()])] == [550, 250]
     write(f'tenant=a*b alice:{crypted}')
     assert 'users' in reload(daemon, 422)['complaints'][0]
+
+
+# --- classes -------------------------------------------------------------------------------------------
+
+ALLOWED = {'acme': {'normal', 'bulk'}, 'quiet': {'bulk'}, 'fast': {'urgent', 'normal', 'bulk'}, 'unnamed': {'normal', 'bulk'}}
+NEXT_LOWER = {'urgent': ['urgent', 'normal', 'bulk'], 'normal': ['normal', 'bulk'], 'bulk': ['bulk']}
+
+
+def test_no_token_gives_a_class_that_the_tenant_may_not_use(place):
+    """Whoever injects, and for whom: the class is what the tenant's section allows, else the next lower one."""
+    doors = Doors(place, transports={'smtp': {'hold': True}},
+                  tenants={'acme': {'classes': ['normal', 'bulk']}, 'quiet': {'classes': ['bulk']},
+                           'fast': {'classes': ['urgent', 'normal', 'bulk']}})
+    expected = {}
+    for kind in sorted(EVERYBODY - {'nobody', 'wrong'}):
+        for tenant, allowed in ALLOWED.items():
+            for wanted, steps in NEXT_LOWER.items():
+                recipient = f'{kind.replace(" ", ".")}.{tenant}.{wanted}@a.test'
+                status, body = doors.ask(kind, 'POST', '/v1/inject', {
+                    'from': 'a@a.test', 'recipients': [recipient], 'text': 'x', 'tenant': tenant, 'class': wanted})
+                may = kind in INJECT and ('acme' not in kind or tenant == 'acme')
+                assert status == (202 if may else 403), (kind, tenant, wanted, status, body)
+                if may:
+                    expected[recipient] = next(step for step in steps if step in allowed)
+    assert len(expected) == 12 * len(INJECT - {'full of acme', 'inject of acme'}) + 3 * 2
+    for recipient, wanted in expected.items():
+        assert doors.daemon.wait_event('Reception', recipient)['mail_class'] == wanted, recipient
+    rows = {row['tenant']: row['lowered'] for row in doors.lines('control', '/v1/tenants') if 'tenant' in row}
+    for tenant in ALLOWED:
+        lowered = sum(found != recipient.split('@')[0].rsplit('.', 1)[1] for recipient, found in expected.items()
+                      if f'.{tenant}.' in recipient.replace('of.acme', 'of'))
+        assert rows[tenant] == lowered, tenant
