@@ -10,7 +10,8 @@ static int usage(void)
                 "       sluice-sim scale [--jobs N] [--destinations N] [--in-flight N] [--size N] "
                 "[--json]\n"
                 "       sluice-sim tables [--table 1|2|3] [--seed N] [--json]\n"
-                "       sluice-sim pace [--short] [--seed N] [--json | --verbose]\n",
+                "       sluice-sim pace [--short] [--seed N] [--json | --verbose]\n"
+                "       sluice-sim waits [--seed N] [--json]\n",
                 stderr);
     return 2;
 }
@@ -31,6 +32,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "pace") == 0) {
         return sim_pace(argc - 2, argv + 2);
+    }
+    if (strcmp(argv[1], "waits") == 0) {
+        return sim_waits(argc - 2, argv + 2);
     }
     return usage();
 }

@@ -6,5 +6,6 @@ int sim_script(int argc, char **argv);
 int sim_scale(int argc, char **argv);
 int sim_tables(int argc, char **argv);
 int sim_pace(int argc, char **argv);
+int sim_waits(int argc, char **argv);
 
 #endif
