@@ -404,6 +404,16 @@ static void give_back(const struct lane *lane, const struct delivery *d, usec_t 
     limits_give_back(lane->hold, &unsent, d->sent_at, now, clock_wall());
 }
 
+/* MAILs that were let through: not the one that was taken, and then throttled at a recipient of it or
+ * behind the content. */
+static uint32_t passed_messages(const struct delivery *d)
+{
+    const struct refusal *f = d->is_refused ? d->request->refusal : NULL;
+    bool is_throttled = f != NULL && f->class == REPLY_THROTTLED && f->scope == REPLY_MESSAGES &&
+                        request_stage_of(f->verdict.stage) > REPLY_AT_MAIL;
+    return d->taken_messages - (is_throttled && d->taken_messages > 0);
+}
+
 void lanes_heard(struct lanes *l, const struct delivery *d, usec_t now)
 {
     struct lane_slot *slot = &l->slots[d->connection];
@@ -417,8 +427,10 @@ void lanes_heard(struct lanes *l, const struct delivery *d, usec_t now)
     }
     if (d->taken_messages > 0) {
         slot->messages += d->taken_messages;
+    }
+    if (passed_messages(d) > 0) {
         const struct limit_accepted a = {
-            .messages = d->taken_messages,
+            .messages = passed_messages(d),
             .recipients = d->taken_recipients,
             .session_messages = slot->messages,
             .tenant = tenant_number(d),

@@ -8,6 +8,8 @@
 #include "engine/config/router.h"
 #include "engine/limit/limits.h"
 #include "engine/limit/limits_report.h"
+#include "engine/outbound/refusal.h"
+#include "engine/outbound/request.h"
 #include "engine/post/delivery.h"
 #include "engine/post/message.h"
 #include "engine/schedule/lanes.h"
@@ -395,6 +397,36 @@ static void what_is_exhausted_leaves_the_next_connection_of_its_place_alone(void
     end();
 }
 
+/* Throttled at its recipient or behind its content, a message was not let through, although its MAIL
+ * was taken: to the pace it is refused and not accepted as well. It counts in its session. */
+static void what_is_throttled_behind_its_mail_is_not_accepted(void **state)
+{
+    begin("source_pool = one");
+    submit("x");
+    struct delivery d = deliver();
+    const struct lane_slot *slot = &lanes.slots[d.connection];
+    struct refusal refusal = {.class = REPLY_THROTTLED,
+                              .scope = REPLY_MESSAGES,
+                              .verdict = {.stage = OUTCOME_STAGE_RCPT}};
+    struct request request = {.refusal = &refusal};
+    d.depth = 1;
+    d.taken_messages = 1;
+    d.is_refused = true;
+    d.request = &request;
+    lanes_heard(&lanes, &d, now);
+    assert_int_equal(slot->messages, 1);
+    assert_int_equal(look("a").last_accepted, 0);
+    refusal.class = REPLY_MAILBOX; /* that recipient alone */
+    lanes_heard(&lanes, &d, now);
+    assert_int_equal(slot->messages, 2);
+    assert_true(look("a").last_accepted > 0);
+    d.is_refused = false;
+    d.request = NULL;
+    accept_one(&d);
+    report(&d);
+    end();
+}
+
 static void others_of_the_lane_are_known(void **state)
 {
     begin("source_pool = one");
@@ -565,6 +597,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_connection_counts_once_whatever_it_carries),
         cmocka_unit_test(what_is_exhausted_leaves_the_next_connection_of_its_place_alone),
+        cmocka_unit_test(what_is_throttled_behind_its_mail_is_not_accepted),
         cmocka_unit_test(others_of_the_lane_are_known),
         cmocka_unit_test(what_no_receiver_had_is_given_back),
         cmocka_unit_test(a_rate_of_another_configuration_counts_at_once),
