@@ -11,25 +11,38 @@ struct flight {
     struct sim_lane *lane;
     usec_t sent_at;
     uint32_t accepted, refused; /* units */
-    bool has_arrived;
+    bool has_arrived, is_judged;
 };
 
 static void plan(struct sim_lane *l);
+
+static void land(struct flight *f)
+{
+    struct sim_lane *l = f->lane;
+    l->flying--;
+    list_remove(&f->link);
+    free(f);
+    plan(l);
+}
 
 static void verdict(struct flight *f)
 {
     struct sim_lane *l = f->lane;
     usec_t now = l->world->now;
+    f->is_judged = true;
     if (f->accepted > 0) {
         pace_accepted(&l->pace, f->accepted, f->sent_at, now);
     }
     if (f->refused > 0) {
         pace_refused(&l->pace, f->refused, 0, f->sent_at, now);
     }
-    l->flying--;
-    list_remove(&f->link);
-    free(f);
-    plan(l);
+    l->window += f->accepted > 0;
+    if (f->accepted > 0 && l->config->stays > 0) {
+        sim_after(l->world, &f->event, l->config->stays);
+        plan(l);
+    } else {
+        land(f);
+    }
 }
 
 static void reach_receiver(struct flight *f)
@@ -68,7 +81,9 @@ static void reach_receiver(struct flight *f)
 static void fly(struct sim_event *e)
 {
     struct flight *f = container_of(e, struct flight, event);
-    if (f->has_arrived) {
+    if (f->is_judged) {
+        land(f);
+    } else if (f->has_arrived) {
         verdict(f);
     } else {
         reach_receiver(f);
@@ -97,11 +112,10 @@ static void send_one(struct sim_lane *l)
 static uint32_t most_in_flight(const struct sim_lane *l)
 {
     const struct sim_lane_config *c = l->config;
-    if (c->in_flight > 0) {
-        return c->in_flight;
-    }
     double need = 10 * l->limit->rate * (double)(c->delay + c->jitter) / USEC_PER_SEC;
-    return need > 20 ? (uint32_t)need : 20;
+    uint32_t needed = need > 20 ? (uint32_t)need : 20;
+    uint32_t most = c->in_flight > 0 ? c->in_flight : needed;
+    return c->window > 0 && l->window < most ? l->window : most;
 }
 
 static usec_t next_turn(struct sim_lane *l)
@@ -144,7 +158,7 @@ static void take_turn(struct sim_event *e)
 void sim_lane_init(struct sim_lane *l, struct sim_world *w, const struct sim_lane_config *c,
                    struct sim_limit *limit, uint64_t seed)
 {
-    *l = (struct sim_lane){.world = w, .config = c, .limit = limit};
+    *l = (struct sim_lane){.world = w, .config = c, .limit = limit, .window = c->window};
     list_init(&l->flights);
     pace_init(&l->pace, c->unit, seed, w->now);
     l->begun = w->now;

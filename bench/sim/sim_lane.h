@@ -17,6 +17,8 @@ struct sim_lane_config {
     double offered;      /* messages a second that come and wait for their turn; 0: always some */
     double chance;       /* part of all units that are refused, whatever the limit is */
     uint32_t in_flight;  /* at a time; 0: as many as ten times `delay` could need */
+    uint32_t window;     /* in flight at first, one more with each accepted; 0: all at once */
+    usec_t stays;        /* what is accepted is in flight for so much longer: a connection */
     uint32_t group;      /* units of a message that stand behind each other: recipients */
     uint32_t lost_group; /* a refusal takes up to so many more with it that are on their way */
     unsigned greylisted; /* of a hundred messages accepted, so many come back to be sent again */
@@ -30,7 +32,7 @@ struct sim_lane {
     struct sim_event turn;
     usec_t begun, last_sent;
     struct list flights; /* what is on its way */
-    uint32_t flying;
+    uint32_t flying, window;
     uint32_t doomed;  /* the next so many that arrive are lost with one that was refused */
     usec_t doomed_at; /* when that one was */
     uint64_t sent, accepted, refused, greylisted;

@@ -9,12 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MINUTE     (60 * USEC_PER_SEC)
-#define LANES      50
-#define LATENESS   300 /* usec; of the sender's timers, at most */
-#define OFFERED    500 /* messages a second, where not all there is is sent */
-#define SHORT_SPAN (180 * USEC_PER_SEC)
-#define LONG_SPAN  (600 * USEC_PER_SEC)
+#define MINUTE       (60 * USEC_PER_SEC)
+#define LANES        50
+#define LATENESS     300 /* usec; of the sender's timers, at most */
+#define OFFERED      500 /* messages a second, where not all there is is sent */
+#define WINDOW_FIRST 5
+#define WINDOW_MOST  20
+#define SHORT_SPAN   (180 * USEC_PER_SEC)
+#define LONG_SPAN    (600 * USEC_PER_SEC)
 
 struct options {
     uint64_t seed;
@@ -143,6 +145,8 @@ static void print_row(struct table *t, const char *name, const struct figure *f,
 
 static const usec_t delays[] = {1, 20, 100, 500, 2000};
 #define DELAYS (sizeof(delays) / sizeof(delays[0]))
+#define DELAYS_BEGUN                                                                               \
+    3 /* whoever waits longer for each verdict has more refused in the first 20 s */
 
 /* No reply later than 2 s; a third of each delay is jitter in every second run. */
 static struct sim_lane_config lane_with(usec_t delay_msec, bool has_jitter)
@@ -222,6 +226,66 @@ static void storm(struct table *t, double rate, enum pace_unit unit, const char 
     }
     (void)snprintf(name, sizeof(name), "nothing for 2-60 s, then %g %s/s, 40 s later", rate, what);
     print_row(t, name, &f, 95, 0);
+}
+
+/* Eighty seconds from the first one on, with a window that begins at five and grows: every refusal
+ * counts, and what is accepted from 20 s on.
+ *
+ * each  messages on a connection, where the limit is of connects; else 1 */
+static void beginning(struct table *t, const char *name, const struct scene *s, double each)
+{
+    struct figure f = nothing_yet;
+    for (size_t run = 0; run < (t->options->is_short ? 2 : 6) * DELAYS_BEGUN; run++) {
+        struct sim_lane_config config = lane_with(delays[run / 2 % DELAYS_BEGUN], run % 2);
+        struct sim_limit limit;
+        struct sim_lane lane;
+        struct sim_world w;
+        config.unit = s->lane.unit;
+        config.stays = s->lane.stays;
+        config.window = WINDOW_FIRST;
+        config.in_flight = WINDOW_MOST;
+        config.greylisted = 0;
+        if (config.delay + config.jitter > 0 && s->lane.unit == PACE_MESSAGES &&
+            WINDOW_MOST * (double)USEC_PER_SEC <
+                2 * s->rate * (double)(config.delay + config.jitter)) {
+            continue; /* the window would be what binds */
+        }
+        sim_world_init(&w, t->options->seed + run);
+        sim_limit_init(&limit, s->rate, s->burst, 0);
+        sim_lane_init(&lane, &w, &config, &limit, t->options->seed + run);
+        run_until(&w, 20 * USEC_PER_SEC);
+        struct mark settled = mark(&lane);
+        run_until(&w, 80 * USEC_PER_SEC);
+        struct figure one = nothing_yet, settled_one = nothing_yet;
+        judge(&settled_one, settled, mark(&lane), s->rate, MINUTE);
+        judge(&one, (struct mark){0, 0}, mark(&lane), s->rate, 80 * USEC_PER_SEC);
+        f.accepted = fmin(f.accepted, settled_one.accepted);
+        f.refused = fmax(f.refused, one.refused);
+        f.refused_part = fmax(f.refused_part, one.refused_part / each);
+        if (t->options->is_verbose) {
+            (void)printf("  %s, %lld ms: accepted %.1f %%, refused %llu, %llu of them at once; "
+                         "pace %.2f\n",
+                         name, (long long)delays[run / 2 % DELAYS_BEGUN], settled_one.accepted,
+                         (unsigned long long)lane.refused, (unsigned long long)settled.refused,
+                         lane.pace.rate);
+        }
+        sim_lane_fini(&lane);
+        sim_world_fini(&w);
+    }
+    print_row(t, name, &f, each > 1 ? 90 : 95, each > 1 ? 2 : 0);
+}
+
+static void beginnings(struct table *t)
+{
+    static const double rates[] = {2, 5, 20, 200};
+    for (size_t r = 0; r < sizeof(rates) / sizeof(rates[0]); r++) {
+        char name[80];
+        (void)snprintf(name, sizeof(name), "%g messages a second, with how it begins", rates[r]);
+        beginning(t, name, &(struct scene){.rate = rates[r]}, 1);
+    }
+    struct scene connects = {
+        .rate = 0.5, .burst = 5, .lane = {.unit = PACE_CONNECTS, .stays = 5 * USEC_PER_SEC}};
+    beginning(t, "30 connections a minute, with how it begins", &connects, 10);
 }
 
 /* 500 messages a second are offered, and some are refused whatever the rate is: of a receiver without
@@ -469,6 +533,7 @@ int sim_pace(int argc, char **argv)
     }
     print_columns(&t);
     messages(&t);
+    beginnings(&t);
     storm(&t, 20, PACE_MESSAGES, "messages");
     storm(&t, 200, PACE_MESSAGES, "messages");
     storm(&t, 20, PACE_RECIPIENTS, "recipients");

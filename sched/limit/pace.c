@@ -1,95 +1,35 @@
 /* The law of a learned pace. Called by the owner of a lane for each message that goes to a receiver
  * and for each verdict; must not know whose lane it is or why something was refused. */
-#include "sched/limit/pace.h"
+#include "sched/limit/pace_private.h"
 
 #include <math.h>
 
-/* Receivers are taken to let a tenth of a second's worth pass at once, at least one, and more when a
- * trial that passed turns out wrong. A trial lasts until it would have used that up at half of its
- * gain. */
-#define BURST_SECONDS 0.1
-#define BURST_MOST    2.0
 #define BURST_GROWTH  2.0
-#define BURST_DECAY   0.97
 #define DOUBT_SPAN    (20 * USEC_PER_SEC) /* refused so soon after a trial passed: it was wrong */
 #define DOUBT_UNITS   20                  /* likewise, of recipients and connects */
-#define GAIN_LEAST    0.04 /* a pace that no trial can raise is at least R / (1 + GAIN_LEAST) */
-#define GAIN_MOST     1.0
-#define GAIN_STEP     3.0
-#define TRIAL_LEAST   4   /* units from one trial to the next, or no refusal would lower the pace */
-#define MEASURE_GAIN  0.3 /* trials of that gain are long enough to measure */
-#define TEST_LEAST    30  /* units of a test */
-#define FAR_GAIN      0.5 /* now and then, where little is refused by chance at any pace */
-#define MEASURE_LEAST 8   /* units accepted between the first refusal and the end of a train */
-#define MEASURE_SPAN  (50 * USEC_PER_MSEC)
-#define BOUND_FRESH   (10 * USEC_PER_SEC)
-#define BOUND_SLOW    (1800 * USEC_PER_SEC) /* of recipients and connects */
-#define BELOW         0.96                  /* a little below what was measured */
-#define SLOW_SECONDS  10 /* of recipients and connects: less is no measure of a rate */
-#define BETWEEN_MOST  4  /* times that such a measure lowers the pace at most */
-#define BETWEEN_LEAST 3  /* accepted from one refusal to the next, to be a measure */
-
-#define FALL_PART 0.2 /* so much of a train refused is more than chance */
-
-#define CUT_LEAST 0.02
-#define CUT_MOST  0.25
-
-#define EARLY        (10 * USEC_PER_MSEC)
-#define EARLY_RATE   20.0 /* from here on a burst is 2 and more */
-#define EARLY_PART   64
-#define PAUSE_FIRST  USEC_PER_SEC
-#define PAUSE_MOST   (300 * USEC_PER_SEC)
-#define PAUSE_PARTS  10  /* shorter than that part of a stretch, it is no window's end */
-#define CALM_PASSES  4   /* so many trials pass before it rises quickly after such an end */
-#define PAUSE_DROP   16  /* a pause lowers the pace to no less than this part */
-#define STRETCH_LIKE 0.3 /* two stretches whose means differ by less say the same */
-#define SOUGHT_LEAST 1.0 /* units a second, where nothing is known about the rate */
-#define HINT_MOST    (4 * 3600 * USEC_PER_SEC)
-#define SILENT_LEAST (USEC_PER_SEC / 2)
-#define FORGET_AFTER (600 * USEC_PER_SEC)
-#define FORGET_TIMES 4
-#define SLOT         USEC_PER_SEC
-
-/* splitmix64, to 0..1 */
-static double next_chance(struct pace *p)
-{
-    uint64_t z = p->seed += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (double)((z ^ z >> 31) >> 11) / (double)(UINT64_C(1) << 53);
-}
-
-static double bounded(double value, double low, double high)
-{
-    if (value < low) {
-        return low;
-    }
-    return value > high ? high : value;
-}
-
-static usec_t later(usec_t a, usec_t b)
-{
-    return a > b ? a : b;
-}
-
-static usec_t seconds(double s)
-{
-    return (usec_t)(s * USEC_PER_SEC);
-}
-
-/* Between two units at the present pace. */
-static usec_t interval(const struct pace *p)
-{
-    double rate = p->chance.is_dipping ? p->rate * CHANCE_DIP : p->rate;
-    rate = p->phase == PACE_TRIAL ? p->rate * (1 + p->gain) : rate;
-    return (usec_t)(USEC_PER_SEC / rate);
-}
+#define BETWEEN_MOST  4                   /* times that such a measure lowers the pace at most */
+#define BETWEEN_LEAST 3 /* accepted from one refusal to the next, to be a measure */
+#define CUT_LEAST     0.02
+#define CUT_MOST      0.25
+#define EARLY         (10 * USEC_PER_MSEC)
+#define EARLY_PART    64
+#define PAUSE_FIRST   USEC_PER_SEC
+#define PAUSE_MOST    (300 * USEC_PER_SEC)
+#define PAUSE_PARTS   10  /* shorter than that part of a stretch, it is no window's end */
+#define PAUSE_DROP    16  /* a pause lowers the pace to no less than this part */
+#define STRETCH_LIKE  0.3 /* two stretches whose means differ by less say the same */
+#define SOUGHT_LEAST  1.0 /* units a second, where nothing is known about the rate */
+#define HINT_MOST     (4 * 3600 * USEC_PER_SEC)
+#define SILENT_LEAST  (USEC_PER_SEC / 2)
+#define FORGET_AFTER  (600 * USEC_PER_SEC)
+#define FORGET_TIMES  4
+#define SLOT          USEC_PER_SEC
 
 /* How far the schedule may be ahead of the clock: what makes up for a late caller. A receiver whose
  * burst is 1 sees each unit that is early. */
 static usec_t early(const struct pace *p)
 {
-    return p->rate >= EARLY_RATE ? EARLY : interval(p) / EARLY_PART;
+    return p->rate >= EARLY_RATE ? EARLY : pace_interval(p) / EARLY_PART;
 }
 
 void pace_init(struct pace *p, enum pace_unit unit, uint64_t seed, usec_t now)
@@ -98,219 +38,6 @@ void pace_init(struct pace *p, enum pace_unit unit, uint64_t seed, usec_t now)
     p->last_accepted = now;
     p->burst = BURST_SECONDS;
     p->passed_at = USEC_NEVER;
-}
-
-static void set_rate(struct pace *p, double rate)
-{
-    p->rate = bounded(rate, PACE_LEAST, PACE_MOST);
-    p->lowest = p->rate < p->lowest ? p->rate : p->lowest;
-}
-
-/* Units that go together. */
-static double group(const struct pace *p)
-{
-    return p->trial.each > 1 ? p->trial.each : 1;
-}
-
-/* From one refused trial to the next: a refusal in a hundred, and five a minute at most. */
-static usec_t between_trials(struct pace *p)
-{
-    double s = fmax(bounded(8 + 10 / p->rate, 8, 13), TRIAL_LEAST / p->rate);
-    if (p->unit != PACE_MESSAGES) {
-        s = bounded(150 * group(p) / p->rate, s, 3600);
-    }
-    return seconds(s * (0.95 + 0.1 * next_chance(p)));
-}
-
-/* The pace was lowered, perhaps too far. Where few may be refused, it is not raised beyond that
- * again before long, but up to there it may be soon. */
-static usec_t after_lowering(struct pace *p, double refused, usec_t now)
-{
-    if (p->unit == PACE_MESSAGES) {
-        return between_trials(p);
-    }
-    p->bound = refused;
-    p->bound_until = now + BOUND_SLOW;
-    return seconds(bounded(20 * group(p) / p->rate, 10, 600));
-}
-
-/* Units that the receiver lets pass at once: `each` of them, or none could ever pass. */
-static double burst_at(const struct pace *p, double rate, uint32_t each)
-{
-    double least = each > 1 ? each : 1;
-    return rate * p->burst > least ? rate * p->burst : least;
-}
-
-/* The trial begins behind the unit that goes now: those after it are early. A receiver that lets one
- * pass at once refuses the first one that is early, and only that one. So where one is enough, it
- * goes in front of the one that is due next, and when it is refused nothing is lost. */
-static void begin_trial(struct pace *p, uint32_t n, usec_t now)
-{
-    if (p->chance.is_due) {
-        p->gain = p->chance.gain;
-    } else if (chance_looks_far(&p->chance, now)) {
-        p->gain = FAR_GAIN;
-    }
-    bool is_robust = p->chance.is_due || (p->chance.share > 0 && p->gain >= MEASURE_GAIN);
-    double raised = p->rate * (1 + p->gain);
-    double size = ceil((burst_at(p, raised, n) - 1) / (p->gain / 2));
-    if (p->gain >= MEASURE_GAIN && raised >= EARLY_RATE) {
-        size += raised / 4;
-    }
-    bool is_single = n == 1 && size <= 1 && !is_robust;
-    size = size < 2.0 * n ? 2.0 * n : size;
-    size = is_robust && size < TEST_LEAST ? TEST_LEAST : size;
-    uint32_t units = is_single ? 1 : (uint32_t)size;
-    p->trial = (struct pace_train){.begin = now + 1,
-                                   .size = units,
-                                   .each = n,
-                                   .tolerated = chance_tolerates(&p->chance, units, p->gain),
-                                   .is_single = is_single,
-                                   .is_test = p->chance.is_due,
-                                   .is_robust = is_robust};
-    p->phase = PACE_TRIAL;
-}
-
-static void end_trial(struct pace *p, usec_t now)
-{
-    p->trial.end = now;
-    p->trial.give_up = now + 4 * p->round_trip + USEC_PER_SEC;
-    p->phase = PACE_VERDICT;
-}
-
-/* It says nothing: there was too little mail, or something else happened. */
-static void drop_trial(struct pace *p, usec_t next)
-{
-    p->trial.is_test = false;
-    p->phase = PACE_HELD;
-    p->trial.end = later(p->trial.end, p->trial.begin);
-    p->next_trial = next;
-}
-
-/* The limit is between the pace and a rate that was refused just now: half of the way. */
-static void search_on(struct pace *p, double gain, usec_t now)
-{
-    p->gain = gain;
-    if (gain <= GAIN_LEAST) {
-        p->gain = GAIN_LEAST;
-        p->next_trial = now + between_trials(p);
-    }
-}
-
-static void trial_passed(struct pace *p, usec_t now)
-{
-    double raised = p->rate * (1 + p->gain);
-    double proved = raised * (1 - (burst_at(p, raised, p->trial.each) - 1) /
-                                      (p->trial.sent > 0 ? p->trial.sent : 1));
-    proved = proved < raised * 0.99 ? proved : raised * 0.99;
-    p->phase = PACE_HELD;
-    if (p->trial.is_test) {
-        proved = fmin(proved, p->chance.from);
-    }
-    if (proved > p->rate) {
-        p->passed_from = p->rate;
-        set_rate(p, proved);
-        p->passed_at = now;
-    }
-    if (p->trial.is_test) {
-        chance_proved(&p->chance, p->trial.accepted, p->trial.refused, now);
-        p->trial.is_test = false;
-        p->bound_until = 0;
-    }
-    chance_raised(&p->chance, p->rate);
-    if (now < p->calm_until && ++p->calm_passes < CALM_PASSES) {
-        search_on(p, GAIN_LEAST, now);
-        return;
-    }
-    bool is_slow = p->unit != PACE_MESSAGES && p->bound > 0;
-    p->gain = bounded(p->gain * GAIN_STEP, GAIN_LEAST, is_slow ? PACE_GAIN_KNOWN : GAIN_MOST);
-    p->next_trial = now + interval(p);
-    if (now < p->bound_until && (p->bound / p->rate - 1) / 2 < p->gain) {
-        search_on(p, (p->bound / p->rate - 1) / 2, now);
-    }
-}
-
-/* While the receiver refuses, what it accepts is its rate. */
-static bool measure(const struct pace_train *t, double *ret)
-{
-    usec_t span = t->end - t->first_refused;
-    if (t->since < MEASURE_LEAST || span < MEASURE_SPAN) {
-        return false;
-    }
-    *ret = (double)t->since * USEC_PER_SEC / (double)span;
-    return true;
-}
-
-static void trial_failed(struct pace *p, usec_t now)
-{
-    double measured;
-    p->phase = PACE_HELD;
-    if (p->trial.is_test) {
-        chance_disproved(&p->chance, p->rate, now);
-        p->trial.is_test = false;
-    }
-    if (p->gain >= MEASURE_GAIN && measure(&p->trial, &measured)) {
-        if (measured * BELOW > p->rate) {
-            set_rate(p, measured * BELOW);
-        }
-        p->gain = PACE_GAIN_KNOWN;
-    } else if (p->trial.is_flood) {
-        p->gain = GAIN_MOST;
-    } else {
-        p->burst = bounded(p->burst * BURST_DECAY, BURST_SECONDS, BURST_MOST);
-        p->bound = p->rate * (1 + p->gain);
-        p->bound_until = now + (p->unit == PACE_MESSAGES ? BOUND_FRESH : BOUND_SLOW);
-        p->gain = p->trial.is_robust ? GAIN_LEAST : p->gain / 2;
-    }
-    /* Not before the receiver's burst is there again. */
-    p->next_trial = now + 2 * interval(p) + seconds(p->burst / p->gain);
-    search_on(p, p->gain, now);
-}
-
-/* All verdicts on what went until a refusal was known are there: a receiver that changed its mind
- * shows it in one step, however long the round trip is. */
-static void settle_fall(struct pace *p, usec_t now)
-{
-    struct pace_train *f = &p->fall;
-    if (f->refused == 0 || now < f->give_up) {
-        return;
-    }
-    double all = f->accepted + f->refused;
-    double measured = f->rate * f->accepted / all;
-    if (all >= MEASURE_LEAST && f->refused >= all * FALL_PART && f->accepted > 0 &&
-        measured * BELOW < p->rate) {
-        set_rate(p, measured * BELOW);
-        p->lowered_at = now + 2 * interval(p);
-        p->gain = PACE_GAIN_KNOWN;
-        p->next_trial = now + USEC_PER_SEC;
-    }
-    f->refused = 0;
-}
-
-/* So many of it were refused that the rate was too high. */
-static bool is_refused(const struct pace_train *t)
-{
-    return t->is_robust ? chance_is_limit(t->refused, t->events, t->since)
-                        : t->refused > t->tolerated;
-}
-
-/* Are all verdicts there that the trial needs? */
-static void settle(struct pace *p, usec_t now)
-{
-    const struct pace_train *t = &p->trial;
-    settle_fall(p, now);
-    if (p->phase != PACE_VERDICT) {
-        return;
-    }
-    bool has_all = t->accepted + t->refused >= t->sent && (!t->is_single || t->since > 0);
-    bool is_over = now >= t->give_up || (has_all && !t->is_flood);
-    if (is_refused(t) && (is_over || p->gain < MEASURE_GAIN)) {
-        trial_failed(p, now);
-    } else if (is_over && t->accepted > 0 && t->accepted >= t->sent - t->sent / 5) {
-        trial_passed(p, now);
-    } else if (is_over) {
-        drop_trial(p, now + between_trials(p));
-    }
 }
 
 static usec_t probe_limit(const struct pace *p)
@@ -329,50 +56,31 @@ usec_t pace_due(struct pace *p, usec_t now)
     if (p->phase == PACE_PROBING) {
         return probe_limit(p);
     }
-    settle(p, now);
+    pace_settle(p, now);
     return p->used_until - early(p);
 }
 
 /* How long each unit went as soon as it was due, and so the pace was what bound. */
 static void watch_bound(struct pace *p, usec_t now)
 {
-    bool is_prompt = now <= p->used_until + interval(p) / 2;
+    bool is_prompt = now <= p->used_until + pace_interval(p) / 2;
     if (!is_prompt) {
         p->bound_since = now;
         if (p->phase == PACE_TRIAL) {
             /* There is not so much mail, but perhaps some more than the pace. */
-            p->gain = bounded(p->gain / GAIN_STEP, GAIN_LEAST, GAIN_MOST);
+            p->gain = pace_bounded(p->gain / GAIN_STEP, GAIN_LEAST, GAIN_MOST);
             if (p->trial.is_test) {
                 chance_untested(&p->chance, now);
             }
-            drop_trial(p, now);
+            pace_trial_drop(p, now);
         }
     }
     if (is_prompt || p->rate >= p->lowest * FORGET_TIMES) {
-        usec_t most = USEC_PER_SEC + interval(p);
+        usec_t most = USEC_PER_SEC + pace_interval(p);
         p->bound_time += now - p->last_take < most ? now - p->last_take : most;
     }
     if (!is_prompt && p->bound_time >= FORGET_AFTER && p->rate >= p->lowest * FORGET_TIMES) {
         pace_forget(p);
-    }
-}
-
-static void take_for_trial(struct pace *p, uint32_t n, usec_t now)
-{
-    usec_t raised = interval(p);
-    p->trial.sent += n;
-    if (p->trial.sent < p->trial.size) {
-        p->used_until += (usec_t)n * raised;
-        return;
-    }
-    end_trial(p, now);
-    p->used_until += (usec_t)n * interval(p);
-    if (p->trial.is_single) {
-        /* The one that was due keeps its place: an interval of the pace behind the unit before. */
-        p->used_until -= raised;
-        p->trial.begin = now;
-        p->excess_begin = now + 1;
-        p->excess_end = now + 3 * interval(p) / 2;
     }
 }
 
@@ -385,10 +93,10 @@ void pace_take(struct pace *p, uint32_t n, usec_t now)
         p->phase = PACE_PROBING;
         p->probed_at = now;
         p->last_take = now;
-        p->used_until = now + (usec_t)n * interval(p);
+        p->used_until = now + (usec_t)n * pace_interval(p);
         return;
     }
-    settle(p, now);
+    pace_settle(p, now);
     watch_bound(p, now);
     if (p->phase == PACE_FREE) {
         return;
@@ -397,15 +105,15 @@ void pace_take(struct pace *p, uint32_t n, usec_t now)
         chance_take(&p->chance, n, p->rate, p->round_trip, now);
     }
     if (p->phase == PACE_HELD && now >= p->next_trial && p->chance.dip_size <= 0 &&
-        now - p->bound_since >= later(3 * interval(p), USEC_PER_SEC / 10)) {
-        begin_trial(p, n, now);
+        now - p->bound_since >= pace_later(3 * pace_interval(p), USEC_PER_SEC / 10)) {
+        pace_trial_begin(p, n, now);
     }
     p->last_take = now;
-    p->used_until = later(p->used_until, now);
+    p->used_until = pace_later(p->used_until, now);
     if (p->phase == PACE_TRIAL && now >= p->trial.begin) {
-        take_for_trial(p, n, now);
+        pace_trial_take(p, n, now);
     } else {
-        p->used_until += (usec_t)n * interval(p);
+        p->used_until += (usec_t)n * pace_interval(p);
     }
 }
 
@@ -419,7 +127,9 @@ static bool is_of_trial(const struct pace *p, usec_t sent_at)
     if (p->phase == PACE_TRIAL) {
         return sent_at >= t->begin;
     }
-    usec_t behind = is_refused(t) && !t->is_single ? later(2 * interval(p), USEC_PER_SEC / 10) : 0;
+    usec_t behind = pace_train_is_refused(t) && !t->is_single
+                        ? pace_later(2 * pace_interval(p), USEC_PER_SEC / 10)
+                        : 0;
     return sent_at >= t->begin && sent_at <= t->end + behind;
 }
 
@@ -434,7 +144,7 @@ static void count_excess(struct pace *p, uint32_t n, usec_t now)
 {
     if (p->trial.is_single) {
         p->trial.since += n;
-        settle(p, now);
+        pace_settle(p, now);
     }
 }
 
@@ -450,7 +160,7 @@ void pace_give_back(struct pace *p, uint32_t n, usec_t sent_at)
         }
         return;
     }
-    p->used_until -= (usec_t)n * interval(p);
+    p->used_until -= (usec_t)n * pace_interval(p);
     if (is_of_trial(p, sent_at) && p->trial.sent >= n) {
         p->trial.sent -= n;
     }
@@ -464,7 +174,7 @@ static void measure_round_trip(struct pace *p, usec_t sent_at, usec_t now)
 
 static void smooth_refused(struct pace *p, uint32_t n, double refused)
 {
-    double weight = n / bounded(p->rate / 4, 16, 1e6);
+    double weight = n / pace_bounded(p->rate / 4, 16, 1e6);
     weight = weight > 1 ? 1 : weight;
     p->refused_part += (refused - p->refused_part) * weight;
 }
@@ -509,7 +219,7 @@ static void turn_slots(struct pace *p, usec_t now)
 static void take_mean(struct pace *p, double mean)
 {
     if (mean * BELOW < p->rate) {
-        set_rate(p, bounded(mean * BELOW, p->rate / PAUSE_DROP, p->rate));
+        pace_change(p, pace_bounded(mean * BELOW, p->rate / PAUSE_DROP, p->rate));
         p->gain = MEASURE_GAIN;
     }
 }
@@ -519,10 +229,11 @@ static void take_mean(struct pace *p, double mean)
 static void doubt_mean(struct pace *p, double mean)
 {
     double least = fmax(p->rate / PAUSE_DROP, SOUGHT_LEAST);
-    set_rate(p, bounded(mean * BELOW, least, fmax(p->rate, least)));
+    pace_change(p, pace_bounded(mean * BELOW, least, fmax(p->rate, least)));
     p->gain = GAIN_MOST;
     p->bound = 0;
     p->bound_until = 0;
+    p->debt = (struct debt){0};
 }
 
 /* The receiver lets something through again. A limit by windows of time shows in what went in all
@@ -553,9 +264,9 @@ static void end_pause(struct pace *p, usec_t now)
     p->lowered_at = now;
     p->stretch_begin = now;
     p->stretch_accepted = 0;
-    p->used_until = now + interval(p);
+    p->used_until = now + pace_interval(p);
     p->bound_since = now;
-    p->next_trial = now < p->calm_until ? now + between_trials(p) : now;
+    p->next_trial = now < p->calm_until ? now + pace_between_trials(p) : now;
 }
 
 void pace_accepted(struct pace *p, uint32_t n, usec_t sent_at, usec_t now)
@@ -563,6 +274,7 @@ void pace_accepted(struct pace *p, uint32_t n, usec_t sent_at, usec_t now)
     p->last_accepted = now;
     p->stretch_accepted += n;
     p->since_refusal += n;
+    debt_accepted(&p->debt, n);
     if (p->phase == PACE_FREE) {
         turn_slots(p, now);
         p->slot[0] += n;
@@ -579,7 +291,7 @@ void pace_accepted(struct pace *p, uint32_t n, usec_t sent_at, usec_t now)
     } else if (is_of_trial(p, sent_at)) {
         p->trial.accepted += n;
         p->trial.since += p->trial.refused > 0 && sent_at > p->trial.first_refused ? n : 0;
-        settle(p, now);
+        pace_settle(p, now);
     } else if (is_excess(p, sent_at)) {
         count_excess(p, n, now);
     } else if (sent_at >= p->lowered_at) {
@@ -597,7 +309,7 @@ static void pause_from(struct pace *p, usec_t hint, usec_t now)
     usec_t span = hint > 0 ? hint : p->pause;
     span = span < HINT_MOST ? span : HINT_MOST;
     /* Never shorter than asked for. */
-    double spread = hint > 0 ? 1 + 0.1 * next_chance(p) : 0.75 + 0.5 * next_chance(p);
+    double spread = hint > 0 ? 1 + 0.1 * pace_next_chance(p) : 0.75 + 0.5 * pace_next_chance(p);
     p->until = now + (usec_t)((double)span * spread);
     p->trial.is_test = false;
     p->phase = PACE_PAUSED;
@@ -611,8 +323,16 @@ static void begin_pace(struct pace *p, usec_t sent_at, usec_t now)
     if (p->unit != PACE_MESSAGES && accepted > 0) {
         span = fmax(span, SLOW_SECONDS);
     }
+    if (p->unit == PACE_CONNECTS && accepted > 1) {
+        p->burst = SLOW_SECONDS;
+    }
     p->rate = p->lowest = PACE_MOST;
-    set_rate(p, bounded(accepted, 1, PACE_MOST) / span * BELOW);
+    double rate = pace_bounded(accepted, 1, PACE_MOST) / span;
+    if (p->unit == PACE_MESSAGES &&
+        accepted < MEASURE_LEAST) { /* that is no measure of a low rate */
+        rate = fmax(rate, SOUGHT_LEAST);
+    }
+    pace_change(p, rate * BELOW);
     p->gain = GAIN_MOST;
     p->since = now;
     p->bound_since = now;
@@ -631,7 +351,7 @@ static void begin_pace(struct pace *p, usec_t sent_at, usec_t now)
                                    .refused = 1,
                                    .is_flood = true};
     p->phase = PACE_VERDICT;
-    p->used_until = now + interval(p);
+    p->used_until = now + pace_interval(p);
 }
 
 /* What a bucket lets through from one refusal to the next, when it is empty both times, is its rate:
@@ -648,32 +368,32 @@ static double between_refusals(const struct pace *p, usec_t now)
 /* A trial that passed so short a while ago may have used up what a bucket held. */
 static usec_t doubt_span(const struct pace *p)
 {
-    usec_t units = p->unit == PACE_MESSAGES ? 0 : DOUBT_UNITS * interval(p);
-    return later(DOUBT_SPAN, units) + 2 * p->round_trip;
+    usec_t units = p->unit == PACE_MESSAGES ? 0 : DOUBT_UNITS * pace_interval(p);
+    return pace_later(DOUBT_SPAN, units) + 2 * p->round_trip;
 }
 
 /* Refused at the pace itself. */
 static void lower(struct pace *p, usec_t now)
 {
     double refused = p->rate;
-    double lower_rate = p->rate * (1 - bounded(p->refused_part / 2, CUT_LEAST, CUT_MOST));
+    double lower_rate = p->rate * (1 - pace_bounded(p->refused_part / 2, CUT_LEAST, CUT_MOST));
     if (p->passed_at != USEC_NEVER && now - p->passed_at < doubt_span(p)) {
-        p->burst = bounded(p->burst * BURST_GROWTH, BURST_SECONDS, BURST_MOST);
+        p->burst = pace_bounded(p->burst * BURST_GROWTH, BURST_SECONDS, pace_burst_most(p));
         lower_rate = p->unit == PACE_MESSAGES ? lower_rate : fmin(lower_rate, p->passed_from);
     }
     p->passed_at = USEC_NEVER;
-    set_rate(p, fmin(lower_rate, between_refusals(p, now)));
+    pace_change(p, fmin(lower_rate, between_refusals(p, now)));
     /* The first ones at the new pace may stand close behind the last ones at the old one. */
-    p->lowered_at = now + 2 * interval(p);
+    p->lowered_at = now + 2 * pace_interval(p);
     if (p->phase == PACE_VERDICT && p->trial.is_flood) {
         return;
     }
     if (p->stretch_accepted < MEASURE_LEAST) { /* that is no rate that was known about */
         p->gain = GAIN_MOST;
-        drop_trial(p, now + 2 * interval(p));
+        pace_trial_drop(p, now + 2 * pace_interval(p));
     } else {
         p->gain = GAIN_LEAST;
-        drop_trial(p, now + after_lowering(p, refused, now));
+        pace_trial_drop(p, now + pace_after_lowering(p, refused, now));
     }
     chance_struck(&p->chance, refused, p->rate, p->refused_part, now);
     if (p->chance.is_due) {
@@ -683,8 +403,8 @@ static void lower(struct pace *p, usec_t now)
 
 static bool is_silent(const struct pace *p, usec_t now)
 {
-    usec_t wait = later(2 * p->round_trip, 3 * interval(p));
-    return p->refused_in_row >= 3 && now - p->last_accepted > later(wait, SILENT_LEAST);
+    usec_t wait = pace_later(2 * p->round_trip, 3 * pace_interval(p));
+    return p->refused_in_row >= 3 && now - p->last_accepted > pace_later(wait, SILENT_LEAST);
 }
 
 /* Returns whether the trial is refused by that. */
@@ -694,15 +414,15 @@ static bool refused_in_trial(struct pace *p, uint32_t n, usec_t sent_at, usec_t 
     if (t->refused == 0 || sent_at < t->first_refused) {
         t->first_refused = sent_at;
     }
-    usec_t together = interval(p) / 2 < USEC_PER_MSEC ? interval(p) / 2 : USEC_PER_MSEC;
+    usec_t together = pace_interval(p) / 2 < USEC_PER_MSEC ? pace_interval(p) / 2 : USEC_PER_MSEC;
     t->events += t->refused == 0 || now - t->event_at > together;
     t->event_at = now;
     t->refused += n;
-    bool is_too_much = is_refused(t);
+    bool is_too_much = pace_train_is_refused(t);
     if (p->phase == PACE_TRIAL && is_too_much) {
-        end_trial(p, now);
+        pace_trial_end(p, now);
     }
-    settle(p, now);
+    pace_settle(p, now);
     return is_too_much;
 }
 
@@ -755,6 +475,7 @@ static bool refused_at_pace(struct pace *p, uint32_t n, usec_t hint, usec_t sent
 void pace_refused(struct pace *p, uint32_t n, usec_t hint, usec_t sent_at, usec_t now)
 {
     bool is_news = true;
+    debt_refused(&p->debt, n, now);
     if (p->phase != PACE_FREE) {
         is_news = refused_at_pace(p, n, hint, sent_at, now);
     } else if (chance_covers(&p->chance, n, sent_at, now)) {

@@ -17,6 +17,7 @@
 #include "base/attr.h"
 #include "base/clock.h"
 #include "sched/limit/chance.h"
+#include "sched/limit/debt.h"
 #include "sched/limit/loan.h"
 
 #include <stdbool.h>
@@ -54,7 +55,10 @@ struct pace_train {
     double rate;          /* at which it was sent */
     bool is_flood;        /* no trial: it went before there was a pace */
     uint32_t tolerated;   /* so many refused are taken for chance */
-    bool is_single;       /* one unit, early, in front of the one that is due next */
+    bool is_single;       /* one unit, early */
+    bool is_quick;        /* of a single: the one behind it goes later, unless it is refused; else
+                             that one keeps its place */
+    usec_t raised;        /* of a single: from the one before it */
     bool is_test;         /* whether refusals are of a limit at all; the rest as a trial */
     bool is_robust;       /* so much too fast that a limit shows in spite of chance */
     uint32_t events;      /* of refusals; several that are known at once are one */
@@ -67,6 +71,7 @@ struct pace {
     struct loan_turns turns; /* of a pace that several schedulers share */
     uint64_t seed;           /* of the jitter */
     struct chance chance;    /* refusals that are of no limit */
+    struct debt debt;        /* of messages: refusals beyond what may be */
     double rate;             /* units a second; valid unless PACE_FREE */
     double lowest;           /* of `rate` since the pace began */
     double gain;             /* of the next trial, or of the present one */
