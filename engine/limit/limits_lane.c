@@ -186,6 +186,7 @@ int limits_lane_get(struct limits *l, const struct limit_key *key, usec_t now,
         leave_place(l, place);
         return -ENOMEM;
     }
+    limits_alone_inherit(l, *ret, now);
     if (place->closed_until > now && limits_lane_learned(*ret) != NULL) {
         limits_close(l, *ret, place->closed_until - now, false, now);
         limits_fact_note((*ret)->learned, LIMITS_FACT_CLOSED, SLICE(""),

@@ -116,7 +116,19 @@ struct limits_alone {
     usec_t since;
     usec_t tried_at;               /* one was had stand apart without proof; 0: none was */
     uint32_t refused, own, others; /* messages: its own; accepted of it, and of others */
+    uint64_t gone;                 /* the last one that has a lane of its own; 0: none has */
+    usec_t gone_at;                /* what was sent until then is not of this lane any more */
 };
+
+/* Who was found to be throttled for itself, until its own lane is made. */
+struct limits_heir {
+    uint64_t name; /* hash; 0: none */
+    uint64_t lane; /* id of the one that it leaves */
+    uint32_t slot;
+    usec_t at;
+    double part; /* of what goes by that lane, 0..1 */
+};
+enum { LIMITS_HEIRS = 16 };
 
 struct limits_learned {
     struct limits_alone alone;
@@ -246,6 +258,8 @@ struct limits {
     uint64_t next_id;
     uint32_t closed_lanes, paced_lanes;
     uint64_t destination_total; /* closed ones, of all lanes */
+    struct limits_heir heirs[LIMITS_HEIRS];
+    unsigned next_heir;
     struct limits_figures figures;
     struct history *reactions;
     void (*reaction_wake)(void *ctx); /* set at creation; NULL: nobody waits */
@@ -423,10 +437,15 @@ void limits_figure_leave_lane(const struct limits_lane *lane);
 /* limits_alone.c */
 void limits_alone_accepted(struct limits_learned *learned, const struct limit_accepted *a);
 /* Refused with the scope of messages or recipients; is_new: that began the pace. true: by all that is
- * known only this destination is throttled. The paces are then forgotten, and the caller has it stand
- * apart. */
-MUST_USE bool limits_alone_refused(struct limits_learned *learned, const struct limit_refusal *r,
-                                   bool is_new, usec_t now);
+ * known only this destination is throttled, and the caller has it stand apart. */
+MUST_USE bool limits_alone_refused(struct limits *l, struct limits_lane *lane,
+                                   const struct limit_refusal *r, bool is_new, usec_t now)
+    ON_ROLE(l->lock);
+/* Of a destination that has a lane of its own, sent before it had: that is news to no pace. */
+MUST_USE bool limits_alone_is_gone(const struct limits_lane *lane, const struct limit_refusal *r);
+/* The lane is new. If it is one of a destination that stands apart, its pace is its part of what the
+ * lane learned that it left, whose paces are forgotten. */
+void limits_alone_inherit(struct limits *l, struct limits_lane *lane, usec_t now) ON_ROLE(l->lock);
 
 /* limits_fact.c */
 /* With a NUL, cut to size, control bytes as spaces. */

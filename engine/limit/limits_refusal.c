@@ -179,10 +179,12 @@ static bool learn_of_mail(struct limits *l, struct limits_lane *lane, enum pace_
                           const struct limit_refusal *r, usec_t now) ON_ROLE(l->lock)
 {
     const struct pace *p = lane->learned == NULL ? NULL : lane->learned->paces[unit];
+    if (lane->learned != NULL && limits_alone_is_gone(lane, r)) {
+        return false;
+    }
     bool is_new = p == NULL || p->phase == PACE_FREE;
     p = limits_learn_pace(l, lane, unit, r, now);
-    return p != NULL && p->phase != PACE_FREE &&
-           limits_alone_refused(lane->learned, r, is_new, now);
+    return p != NULL && p->phase != PACE_FREE && limits_alone_refused(l, lane, r, is_new, now);
 }
 
 /* What a session was refused with, unless a rule says so, is a limit of sessions when others are

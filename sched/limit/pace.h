@@ -146,6 +146,8 @@ void pace_leave(struct pace *p, unsigned borrower);
 
 /* As if learned: by an operator's order, or from what was remembered. rate > 0 */
 void pace_set(struct pace *p, double rate, usec_t now);
+/* What another lane found goes on as the pace of this one, which has so much of its mail: 0..1. */
+void pace_inherit(struct pace *p, const struct pace *from, double part, usec_t now);
 void pace_forget(struct pace *p);
 /* false: there is nothing to remember. */
 MUST_USE bool pace_remember(const struct pace *p, usec_t now, struct pace_memory *ret);

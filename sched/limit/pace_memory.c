@@ -21,6 +21,17 @@ void pace_set(struct pace *p, double rate, usec_t now)
     p->next_trial = now;
 }
 
+void pace_inherit(struct pace *p, const struct pace *from, double part, usec_t now)
+{
+    pace_set(p, from->rate * part, now);
+    p->debt = from->debt;
+    p->gain = from->gain;
+    p->burst = from->burst;
+    p->round_trip = from->round_trip;
+    p->stretch_accepted = from->stretch_accepted;
+    p->used_until = now + (usec_t)(USEC_PER_SEC / p->rate);
+}
+
 void pace_forget(struct pace *p)
 {
     p->phase = PACE_FREE;

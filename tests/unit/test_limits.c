@@ -496,53 +496,6 @@ static void connections_have_a_ceiling(void **state)
     end_bed(&b);
 }
 
-static bool is_refused_apart(struct bed *b, struct limits_hold *h, const char *destination)
-{
-    struct limit_refusal r = throttled(b, REPLY_MESSAGES);
-    r.destination = slice_of(destination);
-    r.may_stand_apart = true;
-    return refuse(b, h, &r).stands_apart;
-}
-
-/* A destination that is throttled for itself: once by three refusals, then only by what is no chance. */
-static void a_destination_is_throttled_for_itself(void **state)
-{
-    struct bed b;
-    struct limit_change change;
-    (void)state;
-    make_bed(&b);
-    struct limits_hold *h = hold(&b, 0, "ip1", "site", NULL);
-    assert_false(is_refused_apart(&b, h, "a.test"));
-    assert_false(is_refused_apart(&b, h, "a.test"));
-    assert_true(is_refused_apart(&b, h, "a.test"));
-    assert_true(last_change(&b, 0, &change));
-    assert_false(change.state.is_limited); /* the others have no pace */
-    /* Two are refused in turn: it is the lane's. */
-    for (int i = 0; i < 20; i++) {
-        assert_false(is_refused_apart(&b, h, i % 2 == 0 ? "b.test" : "c.test"));
-    }
-    limits_release(h, b.now);
-    /* Most of the mail is for the one, then a fifth of it is. */
-    h = hold(&b, 0, "ip2", "site", NULL);
-    for (int i = 0; i < 3; i++) {
-        assert_true(is_refused_apart(&b, h, "a.test") == (i == 2));
-    }
-    struct limit_accepted a = {.messages = 1, .sent_at = b.now + 1};
-    assert_false(is_refused_apart(&b, h, "b.test"));
-    for (int i = 0; i < 3; i++) {
-        a.destination = SLICE("b.test");
-        a.messages = 10;
-        limits_accepted(h, &a, b.now + 2);
-        assert_false(is_refused_apart(&b, h, "b.test"));
-    }
-    a.destination = SLICE("c.test");
-    a.messages = 120;
-    limits_accepted(h, &a, b.now + 2);
-    assert_true(is_refused_apart(&b, h, "b.test"));
-    limits_release(h, b.now);
-    end_bed(&b);
-}
-
 /* --- operators, memory of lanes, bounds ------------------------------------------------------- */
 
 static void operators_close_and_open(void **state)
@@ -758,7 +711,6 @@ int main(void)
         cmocka_unit_test(throttled_is_charged_where_nothing_passes),
         cmocka_unit_test(other_classes_leave_the_lane_alone),
         cmocka_unit_test(connections_have_a_ceiling),
-        cmocka_unit_test(a_destination_is_throttled_for_itself),
         cmocka_unit_test(operators_close_and_open),
         cmocka_unit_test(a_lane_is_remembered_for_an_hour),
         cmocka_unit_test(a_closed_lane_is_not_forgotten),
