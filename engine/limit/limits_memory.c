@@ -56,6 +56,10 @@ static void write_pace(struct buf *out, const struct pace *p, usec_t now)
                    limits_unit_words[p->unit], (uint64_t)(m.rate * LIMITS_RATE_SCALE),
                    (uint64_t)(m.lowest * LIMITS_RATE_SCALE), m.age, m.refusal_age);
     }
+    if (p != NULL && p->chance.share > 0) {
+        buf_printf(out, "chance %s %" PRIu64 "\n", limits_unit_words[p->unit],
+                   (uint64_t)(p->chance.share * LIMITS_RATE_SCALE));
+    }
 }
 
 static void write_ceiling(struct buf *out, enum limits_ceiling_word word, const struct ceiling *c,
@@ -103,7 +107,8 @@ static bool stands(const struct limits_learned *learned, usec_t now)
                   learned->connections.limit > 0 || learned->session.limit > 0 ||
                   learned->destination_count > 0;
     for (unsigned i = 0; i < LIMITS_UNITS; i++) {
-        is_any = is_any || (learned->paces[i] != NULL && learned->paces[i]->phase != PACE_FREE);
+        const struct pace *p = learned->paces[i];
+        is_any = is_any || (p != NULL && (p->phase != PACE_FREE || p->chance.share > 0));
     }
     return is_any;
 }

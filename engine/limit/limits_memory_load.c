@@ -142,6 +142,21 @@ static void recall_pace(struct recall *r, struct line *line)
     limits_leave_lock(r->limits);
 }
 
+static void recall_chance(struct recall *r, struct line *line)
+{
+    enum pace_unit unit = take_choice(line, limits_unit_words, LIMITS_UNITS);
+    double share = (double)take_number(line, INT64_MAX) / LIMITS_RATE_SCALE;
+    if (line->is_bad) {
+        return;
+    }
+    limits_enter(r->limits);
+    struct pace *p = limits_pace_get(r->limits, r->lane, unit, r->now);
+    if (p != NULL) {
+        line->is_bad = chance_recall(&p->chance, share, r->now) != 0; /* then nothing is believed */
+    }
+    limits_leave_lock(r->limits);
+}
+
 static void recall_ceiling(struct recall *r, struct line *line)
 {
     unsigned which = take_choice(line, limits_ceiling_words, 2);
@@ -283,11 +298,17 @@ static void recall_line(struct recall *r, struct slice text)
         void (*recall)(struct recall *r, struct line *line);
         bool is_of_lane;
     } kinds[] = {
-        {"lane", recall_lane, false},      {"pace", recall_pace, true},
-        {"ceiling", recall_ceiling, true}, {"closed", recall_closed, true},
-        {"paused", recall_paused, true},   {"accepted", recall_accepted, true},
-        {"fact", recall_fact, true},       {"destination", recall_destination, true},
-        {"quota", recall_quota, false},    {"rate", recall_rate, false},
+        {"lane", recall_lane, false},
+        {"pace", recall_pace, true},
+        {"chance", recall_chance, true},
+        {"ceiling", recall_ceiling, true},
+        {"closed", recall_closed, true},
+        {"paused", recall_paused, true},
+        {"accepted", recall_accepted, true},
+        {"fact", recall_fact, true},
+        {"destination", recall_destination, true},
+        {"quota", recall_quota, false},
+        {"rate", recall_rate, false},
     };
     struct line line = {.rest = text};
     struct slice word = take_word(&line);

@@ -2,6 +2,8 @@
  * must not change a pace. */
 #include "sched/limit/chance.h"
 
+#include "base/error.h"
+
 #include <math.h>
 
 #define FACTOR        1.4                 /* credit for each refusal that is expected */
@@ -220,16 +222,30 @@ uint32_t chance_tolerates(const struct chance *c, uint32_t size, double gain)
     return most > 0 ? (uint32_t)most : 0;
 }
 
+static void believe(struct chance *c, double share, usec_t now)
+{
+    c->share = share;
+    c->credit = CREDIT_MOST;
+    c->seen = c->seen_refused = 0;
+    c->seen_since = now;
+    c->next_dip = now + DIP_FIRST;
+}
+
+int chance_recall(struct chance *c, double share, usec_t now)
+{
+    if (!(share >= SHARE_LEAST && share <= CHANCE_MOST)) {
+        return ERR_SYNTAX;
+    }
+    believe(c, share, now);
+    return 0;
+}
+
 void chance_proved(struct chance *c, uint32_t accepted, uint32_t refused, usec_t now)
 {
     double all = c->accepted + c->refused + accepted + refused;
     double share = (c->refused + refused) / fmax(all, 1);
     if (share <= CHANCE_MOST) {
-        c->share = share;
-        c->credit = CREDIT_MOST;
-        c->seen = c->seen_refused = 0;
-        c->seen_since = now;
-        c->next_dip = now + DIP_FIRST;
+        believe(c, share, now);
     } else {
         c->next_test = now + PAUSE_EMPTY; /* something else: what is counted from now on may tell */
     }

@@ -70,6 +70,8 @@ void chance_proved(struct chance *c, uint32_t accepted, uint32_t refused, usec_t
 void chance_disproved(struct chance *c, double rate, usec_t now);
 /* There was too little mail for a test. */
 void chance_untested(struct chance *c, usec_t now);
+/* What was believed before a restart. errors: ERR_SYNTAX when the share cannot be; nothing changed */
+MUST_USE int chance_recall(struct chance *c, double share, usec_t now);
 /* Another pace, or none; what is believed stays. */
 void chance_restart(struct chance *c);
 

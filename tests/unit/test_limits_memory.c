@@ -1,9 +1,12 @@
 /* What lanes learned, written to a file and read again: all of it, none of a damaged one. */
 #include "base/error.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "engine/limit/limits_memory.h"
+#include "sched/limit/pace.h"
 #include "tests/unit/limits_bed.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,6 +97,56 @@ static void what_was_learned_comes_back(void **state)
     struct limit_refusal again = throttled(&b, REPLY_MESSAGES);
     assert_int_equal(refuse(&b, h, &again).fate, LIMIT_FATE_AGAIN);
     limits_release(h, b.now);
+    end_bed(&b);
+}
+
+/* As limits_memory_save leaves it. */
+static void write_file(const char *lines)
+{
+    char text[1024];
+    int len = snprintf(text, sizeof(text), "sluice-limits 1\n%s", lines);
+    uint64_t sum = hash_checksum(text, (size_t)len);
+    len += snprintf(text + len, sizeof(text) - (size_t)len, "end %016" PRIx64 "\n", sum);
+    assert_int_equal(file_replace(path, slice_make(text, (size_t)len)), 0);
+}
+
+static bool file_has(const char *line)
+{
+    char text[4096] = "";
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    assert_true(fread(text, 1, sizeof(text) - 1, f) < sizeof(text) - 1);
+    assert_int_equal(fclose(f), 0);
+    return strstr(text, line) != NULL;
+}
+
+/* What is refused by chance lowers no pace, before the restart and after it. */
+static void what_is_chance_comes_back(void **state)
+{
+    struct bed b;
+    (void)state;
+    make_bed(&b);
+    write_file("lane ip1 site -\npace messages 10000000000 10000000000 1000 1000\n"
+               "chance messages 20000000\n"
+               "lane ip2 site -\npace messages 10000000000 10000000000 1000 1000\n"
+               "lane ip3 site -\nchance messages 30000000\n"
+               "lane ip4 site -\nchance messages 60000000\n");
+    assert_int_equal(limits_memory_load(b.limits, path, b.now, b.wall), 0);
+    struct limits_hold *sick = hold(&b, 0, "ip1", "site", NULL);
+    struct limits_hold *other = hold(&b, 0, "ip2", "site", NULL);
+    pass(&b, SECOND);
+    struct limit_refusal r = throttled(&b, REPLY_MESSAGES);
+    (void)refuse(&b, sick, &r);
+    (void)refuse(&b, other, &r);
+    assert_true(report_of(&b, "ip1", "site").paces[PACE_MESSAGES] > 9.99);
+    assert_true(report_of(&b, "ip2", "site").paces[PACE_MESSAGES] < 9.9);
+    limits_release(sick, b.now);
+    limits_release(other, b.now);
+    assert_int_equal(restart(&b), 0);
+    assert_int_equal(limits_memory_save(b.limits, path, b.now, b.wall), 0);
+    assert_true(file_has("chance messages 20000000\n"));
+    assert_true(file_has("chance messages 30000000\n")); /* without a pace, too */
+    assert_false(file_has("chance messages 60000000\n"));
     end_bed(&b);
 }
 
@@ -219,6 +272,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_learned_comes_back),
+        cmocka_unit_test(what_is_chance_comes_back),
         cmocka_unit_test(a_closed_lane_stays_closed),
         cmocka_unit_test(quotas_and_slow_rates_go_on),
         cmocka_unit_test(a_damaged_file_is_ignored),
