@@ -23,16 +23,22 @@ static bool is_paced(const struct limits_learned *learned)
     return is_any;
 }
 
-static bool is_bounded(const struct limits_lane *lane, usec_t now)
+/* Something was learned that all that goes is to heed, from now on. */
+static bool is_bound(const struct limits_lane *lane, usec_t now)
 {
     const struct limits_learned *learned = lane->learned;
+    return learned != NULL && (is_paced(learned) || learned->is_closed ||
+                               learned->paused_until > now || learned->connections.limit > 0);
+}
+
+static bool is_bounded(const struct limits_lane *lane, usec_t now)
+{
     for (unsigned i = 0; i <= LIMIT_OF_SOURCE; i++) {
         if (lane->meters[i] != NULL) {
             return true;
         }
     }
-    return learned != NULL && (is_paced(learned) || learned->is_closed ||
-                               learned->paused_until > now || learned->connections.limit > 0);
+    return is_bound(lane, now);
 }
 
 struct limit_state limits_lane_state(const struct limits_lane *lane, usec_t now)
@@ -92,11 +98,14 @@ void limits_lane_changed(struct limits *l, struct limits_lane *lane, bool is_tur
 {
     struct limit_state state = limits_lane_state(lane, now);
     atomic_store_explicit(&lane->is_watched, is_watched(lane->learned), memory_order_relaxed);
-    bool is_other = !state_is(&state, &lane->shown);
+    /* Who holds what rates lent to it is to give that back when more than rates bounds the lane. */
+    bool begins_to_bind = !lane->is_bound && is_bound(lane, now);
+    bool is_other = !state_is(&state, &lane->shown) || begins_to_bind;
     enum limits_figure_lanes before = limits_figure_lanes_of(lane);
     limits_lane_uncount(l, lane);
     lane->shown = state;
     lane->is_paced = is_paced(lane->learned);
+    lane->is_bound = is_bound(lane, now);
     l->closed_lanes += state.is_closed;
     l->paced_lanes += lane->is_paced;
     limits_figure_move_lane(lane, before);

@@ -11,9 +11,10 @@
 #include <math.h>
 #include <string.h>
 
-#define PROBE_SPAN    (600 * USEC_PER_SEC) /* a probe without a verdict by then is lost */
-#define CONNECT_SPAN  (600 * USEC_PER_SEC)
-#define AMPLE_SPAN    (5 * LOAN_SPAN)      /* while nobody lacks what was lent */
+#define PROBE_SPAN   (600 * USEC_PER_SEC) /* a probe without a verdict by then is lost */
+#define CONNECT_SPAN (600 * USEC_PER_SEC)
+#define AMPLE_SPAN                                                                                 \
+    (50 * LOAN_SPAN) /* while nobody lacks what was lent; it is worth LOAN_SPAN all the same */
 #define QUOTA_RECHECK (300 * USEC_PER_SEC) /* the wall clock may be set */
 #define RECHECK       (60 * USEC_PER_SEC)
 

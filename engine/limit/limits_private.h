@@ -180,7 +180,7 @@ struct limits_lane {
     struct ceiling_count connections;
     uint32_t connecting;          /* connects that were lent, without an outcome */
     struct limits_figure *figure; /* of its provider and source */
-    bool is_paced;
+    bool is_paced, is_bound;      /* is_bound: by something that was learned */
     struct limits_wait wait;
     struct limit_state shown;       /* as its holds know it */
     struct limits_learned *learned; /* NULL: nothing */

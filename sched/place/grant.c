@@ -81,7 +81,7 @@ usec_t grant_use(struct sched *s, struct site_lane *l, uint32_t recipients, bool
     }
     lane_review(s, l);
     grant_touch(s, l);
-    return lent->from;
+    return lent->is_ample ? s->now : lent->from;
 }
 
 /* --- asking and giving back --------------------------------------------------------------------- */

@@ -48,7 +48,8 @@ bool grant_give(struct sched *s, struct site_lane *l, const struct sched_grant *
 /* An entry can go out, as far as this is concerned; a connection can be opened for it. */
 bool grant_allows(const struct sched *s, const struct site_lane *l);
 bool grant_allows_connection(const struct site_lane *l);
-/* An entry was placed. Returns `from` of what it was lent from, or 0. */
+/* An entry was placed. Returns when that counts as sent: `from` of what it was lent from, but now where
+ * that is kept for long; 0: the lane is not limited. */
 usec_t grant_use(struct sched *s, struct site_lane *l, uint32_t recipients, bool is_new_connection);
 /* What is wanted of the lanes, or what they could take, has changed. */
 void grant_touch(struct sched *s, struct site_lane *l);

@@ -93,11 +93,43 @@ static void a_session_refused_by_chance_has_none(void **state)
     end_bed(&b);
 }
 
+/* What rates lend is kept for long while none of them binds; so whoever holds some hears of what does
+ * bind from now on, although the lane was limited before. */
+static void what_begins_to_bind_is_told(void **state)
+{
+    struct bed b;
+    struct limit_change change;
+    const struct limit_rules rules = {.lane.messages = per(1000, SECOND)};
+    (void)state;
+    for (enum reply_scope scope = REPLY_MESSAGES; scope <= REPLY_CONNECTIONS; scope++) {
+        make_bed(&b);
+        struct limits_hold *h = hold(&b, 0, "ip1", "site", &rules);
+        assert_true(last_change(&b, 0, &change));
+        assert_true(change.state.is_limited);
+        struct limit_grant g = lend(&b, h, 5);
+        assert_int_equal(g.messages, 5);
+        assert_true(g.is_ample);
+        assert_true(g.until >= b.now + SECOND / 4);
+        assert_false(last_change(&b, 0, &change));
+        accept_one(&b, h, b.now);
+        assert_false(last_change(&b, 0, &change));
+        struct limit_refusal r = throttled(&b, scope);
+        (void)refuse(&b, h, &r);
+        assert_true(last_change(&b, 0, &change));
+        assert_true(change.state.is_limited);
+        (void)refuse(&b, h, &r);
+        assert_false(last_change(&b, 0, &change));
+        limits_release(h, b.now);
+        end_bed(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_session_has_a_ceiling),
         cmocka_unit_test(a_forgotten_pace_is_a_reaction),
+        cmocka_unit_test(what_begins_to_bind_is_told),
         cmocka_unit_test(a_session_refused_by_chance_has_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
