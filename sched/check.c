@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "sched/candidate.h"
 #include "sched/gate.h"
+#include "sched/place/handover.h"
 #include "sched/place/site_check.h"
 #include "sched/recipient_pool.h"
 #include "sched/terms.h"
@@ -592,6 +593,10 @@ static int check_flow(const struct sched *s, const struct flow *f, struct sched_
     HOLD_TRUE(flows_take_turns(s) || jobs == 0 || f == &s->flow);
     HOLD_TRUE(!flows_take_turns(s) || f->current == NULL || f->is_live);
     HOLD_TRUE(!f->is_live || tree_node_is_linked(&f->in_live));
+    const char *wrong = handover_check(s, f);
+    if (wrong != NULL) {
+        return fault(ret, wrong);
+    }
     return 0;
 }
 

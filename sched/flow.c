@@ -10,6 +10,7 @@
 #include "sched/candidate.h"
 #include "sched/job.h"
 #include "sched/parking.h"
+#include "sched/place/handover.h"
 #include "sched/shared.h"
 #include "sched/transport.h"
 #include "sched/turn.h"
@@ -27,6 +28,12 @@ static uint64_t live_key(const struct tree_node *n)
     return (uint64_t)f->held * WEIGHT_MAX * WEIGHT_MAX / f->weight;
 }
 
+static uint64_t holder_key(const struct tree_node *n)
+{
+    const struct flow *f = container_of(n, const struct flow, in_holders);
+    return (uint64_t)(f->held - f->giving) * WEIGHT_MAX * WEIGHT_MAX / f->weight;
+}
+
 void flow_init(struct flow *f)
 {
     memset(f, 0, sizeof(*f));
@@ -40,6 +47,8 @@ void flow_init(struct flow *f)
     list_init(&f->passed_shares);
     list_init(&f->all);
     tree_node_init(&f->in_live);
+    list_init(&f->connections);
+    tree_node_init(&f->in_holders);
 }
 
 void flow_init_lists(struct sched *s)
@@ -48,6 +57,7 @@ void flow_init_lists(struct sched *s)
     for (int i = 0; i < SCHED_CLASSES; i++) {
         tree_init(&all->live[i], live_key);
         tree_init(&all->slotless[i], live_key);
+        tree_init(&all->holders[i], holder_key);
     }
     list_init(&all->touched);
     list_init(&all->all);
@@ -174,6 +184,7 @@ void flow_put(struct sched *s, struct flow *f)
     /* The last job of all: the next one may be the only flow's again. */
     if (flows_take_turns(s) && s->by_id.count == 0) {
         unlink_live(&s->flow, &s->flows);
+        handover_end(s);
         s->flows.take_turns = false;
         s->flows.floors = (struct floors){0};
     }
@@ -190,6 +201,7 @@ void flow_hold(struct sched *s, struct flow *f, int change)
     if (is_linked) {
         tree_insert(&t[f->key.class], &f->in_live);
     }
+    handover_file(s, f);
     free_unused(s, f);
 }
 
@@ -306,7 +318,8 @@ struct flow *flow_pick(struct sched *s)
     uint32_t class = flow_pick_class(s, &s->flows.floors, waits);
     const struct tree_node *n = s->flows.live[class].first;
     const struct tree_node *other = has_slot ? s->flows.slotless[class].first : NULL;
-    if (n == NULL || (other != NULL && live_key(other) < live_key(n))) {
+    /* Of equals who waited for a slot goes first: the others had theirs. */
+    if (n == NULL || (other != NULL && live_key(other) <= live_key(n))) {
         n = other;
     }
     struct flow *f = container_of(n, struct flow, in_live);

@@ -43,13 +43,16 @@ struct flow {
     uint32_t jobs;
     uint32_t held; /* connections that it made busy */
     /* What follows matters where flows take turns; sched/turn.h. */
-    bool is_live;              /* in sched.flows.live: it may have something to select */
-    uint64_t number;           /* in the order of creation, from 1 */
-    struct tree_node in_live;  /* sched.flows.live or .slotless, by what it holds */
-    struct list holds;         /* turn.in_flow: open places where it has the turn */
-    struct list passed_shares; /* share.passed: places where it had the turn in vain */
-    struct list all;           /* sched.flows.all */
-    struct table_node node;    /* sched.flows.by_key; not the first one */
+    bool is_live;                /* in sched.flows.live: it may have something to select */
+    uint32_t giving;             /* of these, given over: they drain; sched/place/handover.h */
+    struct list connections;     /* connection.in_flow: the others, the one held longest first */
+    struct tree_node in_holders; /* sched.flows.holders, by these for its weight */
+    uint64_t number;             /* in the order of creation, from 1 */
+    struct tree_node in_live;    /* sched.flows.live or .slotless, by what it holds */
+    struct list holds;           /* turn.in_flow: open places where it has the turn */
+    struct list passed_shares;   /* share.passed: places where it had the turn in vain */
+    struct list all;             /* sched.flows.all */
+    struct table_node node;      /* sched.flows.by_key; not the first one */
 };
 
 struct flows {
@@ -57,6 +60,8 @@ struct flows {
     struct list all;
     struct tree live[SCHED_CLASSES];     /* flow.in_live: current is not NULL */
     struct tree slotless[SCHED_CLASSES]; /* those that found nothing for want of a slot */
+    struct tree holders[SCHED_CLASSES];  /* flow.in_holders: those that keep connections */
+    uint32_t giving;                     /* flow.giving of all */
     struct table by_key;
     struct table stands, shares, stakes; /* sched/turn.h */
     uint64_t numbers;                    /* given to flows and turns */

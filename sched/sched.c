@@ -7,6 +7,7 @@
 #include "sched/division.h"
 #include "sched/gate.h"
 #include "sched/parking.h"
+#include "sched/place/handover.h"
 #include "sched/place/host_queue.h"
 #include "sched/place/placement.h"
 #include "sched/place/shed.h"
@@ -197,6 +198,9 @@ static bool may_select(struct sched *s)
         return false;
     }
     if ((!has_slot && s->with_work[OPEN_NOW] == 0) || (open == 0 && !s->config.unasked_selection)) {
+        if (flows_take_turns(s)) {
+            handover_run(s);
+        }
         transport_rate_cancel(s);
         return false;
     }

@@ -6,6 +6,7 @@
 #include "sched/candidate.h"
 #include "sched/gate.h"
 #include "sched/parking.h"
+#include "sched/place/handover.h"
 #include "sched/place/site.h"
 #include "sched/preempt.h"
 #include "sched/recipient_pool.h"
@@ -161,6 +162,7 @@ enum selection selection_in_turn(struct sched *s, struct sched_entry **ret)
         turn_settle_all(s);
         struct flow *f = s->resume_job != NULL ? s->resume_job->flow : flow_pick(s);
         if (f == NULL) {
+            handover_run(s);
             return SELECTION_NONE;
         }
         if (!list_is_empty(&s->flows.touched)) {

@@ -8,6 +8,7 @@
 #include "sched/destination.h"
 #include "sched/job.h"
 #include "sched/parking.h"
+#include "sched/place/handover.h"
 #include "sched/place/site.h"
 #include "sched/transport.h"
 #include "sched/turn.h"
@@ -377,6 +378,7 @@ int turn_begin(struct sched *s)
     }
     s->flows.take_turns = true;
     f->passed_without_slot = false;
+    handover_begin(s);
     count_all(s);
     if (f->current != NULL) {
         flow_wake(s, f);

@@ -3,6 +3,7 @@
 #include "sched/place/connection.h"
 
 #include "sched/parking.h"
+#include "sched/place/handover.h"
 #include "sched/place/placement.h"
 #include "sched/place/site.h"
 #include "sched/terms.h"
@@ -37,6 +38,7 @@ int connection_grow(struct sched *s, uint32_t count)
         list_init(&c->in_age);
         list_init(&c->in_lane);
         list_init(&c->in_host);
+        list_init(&c->in_flow);
         list_init(&c->entries);
         tree_node_init(&c->in_placement);
         action_init(&c->close);
@@ -406,8 +408,7 @@ static void become_busy(struct sched *s, struct connection *c)
 static void hold(struct sched *s, struct connection *c, const struct sched_entry *e)
 {
     if (flows_take_turns(s)) {
-        c->flow = entry_job(e)->flow;
-        flow_hold(s, c->flow, 1);
+        handover_hold(s, entry_job(e)->flow, c);
     }
 }
 
@@ -475,8 +476,7 @@ static void end_busy(struct sched *s, struct connection *c)
     const struct party *p = c->party;
     unfile(c);
     if (c->flow != NULL) {
-        flow_hold(s, c->flow, -1);
-        c->flow = NULL;
+        handover_release(s, c);
     }
     party_count_busy(c->party, lane, -1);
     if (may_idle(s, c)) {
@@ -626,6 +626,12 @@ void connection_drain(struct sched *s, struct lane *lane, int most)
             file(s, c);
         }
     }
+}
+
+void connection_drain_one(struct sched *s, struct connection *c)
+{
+    c->is_draining = true;
+    file(s, c);
 }
 
 /* Of those with the config's limits. */

@@ -29,6 +29,7 @@ struct connection {
     struct lane *lane;        /* NULL when FREE */
     struct destdb_host *host; /* NULL: FREE, or a server without a name */
     struct flow *flow;        /* BUSY: whose entry made it so, where flows take turns; or NULL */
+    struct list in_flow;      /* flow.connections, unless it is given over */
     struct list entries;      /* sched_entry.place: what it carries, but for sched.undelivered */
     usec_t opened, idle_since;
     uint64_t serial; /* order of opening */
@@ -54,6 +55,7 @@ struct connection {
     bool is_closing;  /* the shell has lost it, or was told to close it */
     bool is_retired;  /* too old, used up, or its host is none of the party's any more */
     bool is_draining; /* the window shrank below the number of busy connections */
+    bool is_given;    /* its flow gives it over to another one: it is draining */
     bool is_ending;   /* its end is awaited: BUSY until then, even without entries */
 };
 
@@ -103,6 +105,8 @@ void connection_refile_all(struct sched *s, const struct lane *lane);
 void connection_set_preference(struct sched *s, struct connection *c, uint16_t preference);
 /* The window shrank: the oldest busy connections beyond so many take no further entry. */
 void connection_drain(struct sched *s, struct lane *lane, int most);
+/* That one takes no further entry until it was idle. */
+void connection_drain_one(struct sched *s, struct connection *c);
 /* End those idle for too long or too old; the time at which the next one will be, or USEC_NEVER. */
 void connection_expire(struct sched *s);
 usec_t connection_wake_at(const struct sched *s);

@@ -1,0 +1,194 @@
+/* See the header. Called by connection (who holds what), selection (when nothing is found) and stand.
+ *
+ * A flow waits for a connection where it has the turn at a party that needs one (flow.turns). It is given
+ * one by the flow that keeps most for its weight, if that one keeps no less than it afterwards; or, when
+ * it holds none at all, by whoever keeps most: then more flows wait than there are connections, and each
+ * has one for a depth's worth. Of another class than that whose turn it is, lower ones give first. What was
+ * given over and is not free yet counts as provided, so no more drain than are wanted. */
+#include "sched/place/handover.h"
+
+#include "sched/destination.h"
+#include "sched/flow.h"
+#include "sched/place/connection.h"
+#include "sched/place/site.h"
+#include "sched/shared.h"
+#include "sched/transport.h"
+#include "sched/turn.h"
+
+#include <assert.h>
+
+enum { FLOWS_LOOKED_AT = 16 }; /* of those that wait: one pass costs no more */
+
+static uint32_t kept(const struct flow *f)
+{
+    return f->held - f->giving;
+}
+
+void handover_file(struct sched *s, struct flow *f)
+{
+    struct tree *t = &s->flows.holders[f->key.class];
+    if (tree_node_is_linked(&f->in_holders)) {
+        tree_remove(t, &f->in_holders);
+    }
+    if (kept(f) > 0) {
+        tree_insert(t, &f->in_holders);
+    }
+}
+
+void handover_hold(struct sched *s, struct flow *f, struct connection *c)
+{
+    c->flow = f;
+    list_push_back(&f->connections, &c->in_flow);
+    flow_hold(s, f, 1);
+}
+
+void handover_release(struct sched *s, struct connection *c)
+{
+    struct flow *f = c->flow;
+    list_remove(&c->in_flow);
+    if (c->is_given) {
+        c->is_given = false;
+        f->giving--;
+        s->flows.giving--;
+    }
+    c->flow = NULL;
+    flow_hold(s, f, -1);
+}
+
+void handover_begin(struct sched *s)
+{
+    for (uint32_t i = 0; i < s->connection_count; i++) {
+        struct connection *c = connection_at(s, i);
+        if (c->state == CONNECTION_BUSY && c->flow == NULL) {
+            handover_hold(s, &s->flow, c);
+        }
+    }
+}
+
+void handover_end(struct sched *s)
+{
+    for (uint32_t i = 0; i < s->connection_count; i++) {
+        struct connection *c = connection_at(s, i);
+        if (c->flow != NULL) {
+            handover_release(s, c);
+        }
+    }
+}
+
+/* Connections that it could use at once, at least: where it has the turn, as many as entries wait and the
+ * window has room for. */
+static uint32_t wanted(const struct flow *f)
+{
+    uint32_t sum = 0;
+    int looks = 0;
+    for (const struct tree_node *n = f->turns[OPEN_SLOT].first; n != NULL && looks < 4;
+         n = tree_next(n), looks++) {
+        const struct turn *t = container_of(n, const struct turn, in_ready);
+        uint32_t waiting = t->whose->waiting, room = waiting;
+        if (t->party->site == NULL) {
+            const struct lane *lane = &party_owner(t->party)->lane;
+            room = lane->window > lane->busy ? (uint32_t)(lane->window - lane->busy) : 0;
+        }
+        sum += waiting < room ? waiting : room;
+    }
+    return sum;
+}
+
+static struct flow *greatest(const struct sched *s, int class)
+{
+    const struct tree_node *n = s->flows.holders[class].last;
+    return n == NULL ? NULL : container_of(n, struct flow, in_holders);
+}
+
+/* Whoever gives one to a flow that has `has` of them by now. NULL: nobody. */
+static struct flow *giver(const struct sched *s, const struct flow *to, uint32_t has)
+{
+    int own = (int)to->key.class;
+    for (int class = SCHED_CLASSES - 1; class > own; class --) {
+        if (greatest(s, class) != NULL) {
+            return greatest(s, class);
+        }
+    }
+    struct flow *f = greatest(s, own);
+    if (f != NULL && f != to &&
+        (has == 0 || (uint64_t)(has + 1) * f->weight <= (uint64_t)(kept(f) - 1) * to->weight)) {
+        return f;
+    }
+    for (int class = own - 1; class >= 0 && has == 0; class --) {
+        if (greatest(s, class) != NULL) {
+            return greatest(s, class);
+        }
+    }
+    return NULL;
+}
+
+/* The one that it has held longest. */
+static void give_one(struct sched *s, struct flow *f)
+{
+    struct connection *c = list_first(&f->connections, struct connection, in_flow);
+    list_remove(&c->in_flow);
+    c->is_given = true;
+    f->giving++;
+    s->flows.giving++;
+    handover_file(s, f);
+    connection_drain_one(s, c);
+}
+
+/* The class whose turn it is to get the next slot. */
+static uint32_t class_of_turn(const struct sched *s)
+{
+    bool waits[SCHED_CLASSES];
+    for (int i = 0; i < SCHED_CLASSES; i++) {
+        waits[i] = !tree_is_empty(&s->flows.slotless[i]);
+    }
+    return flow_pick_class(s, &s->flows.floors, waits);
+}
+
+void handover_run(struct sched *s)
+{
+    if (connection_has_slot(s)) {
+        return;
+    }
+    turn_settle_all(s);
+    uint32_t provided = s->flows.giving;
+    int looks = 0;
+    const struct tree *waiting = &s->flows.slotless[class_of_turn(s)];
+    for (const struct tree_node *n = waiting->first; n != NULL && looks < FLOWS_LOOKED_AT;
+         n = tree_next(n), looks++) {
+        const struct flow *to = container_of(n, const struct flow, in_live);
+        struct flow *from;
+        uint32_t wants = wanted(to);
+        for (uint32_t i = 0; i < wants; i++) {
+            if (provided > 0) {
+                provided--;
+                continue;
+            }
+            from = giver(s, to, to->held + i);
+            if (from == NULL) {
+                break;
+            }
+            give_one(s, from);
+        }
+    }
+}
+
+const char *handover_check(const struct sched *s, const struct flow *f)
+{
+    uint32_t listed = 0, given = 0;
+    list_foreach(c, &f->connections, const struct connection, in_flow)
+    {
+        if (c->flow != f || c->is_given) {
+            return "a connection that a flow keeps";
+        }
+        listed++;
+    }
+    for (uint32_t i = 0; i < s->connection_count; i++) {
+        const struct connection *c = connection_at(s, i);
+        given += c->flow == f && c->is_given;
+    }
+    if (listed != kept(f) || given != f->giving ||
+        (listed > 0) != tree_node_is_linked(&f->in_holders)) {
+        return "what a flow keeps and gives over";
+    }
+    return NULL;
+}
