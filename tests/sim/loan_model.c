@@ -41,6 +41,7 @@ void loan_lent(struct loan_of_lane *l, const struct sched_grant *g)
     l->recipients = g->recipients;
     l->from = g->from;
     l->until = g->until;
+    l->is_ample = g->is_ample;
 }
 
 void loan_returned(struct loan_model *m, const struct sched_action *a)
@@ -68,7 +69,10 @@ void loan_used(struct loan_model *m, const struct sched_action *a, uint32_t reci
         REQUIRE(l == NULL || !l->is_limited || is_delayed);
         return;
     }
-    REQUIRE(is_of(m, l) && l->is_held && a->lent_from == l->from && l->messages > 0);
+    bool is_dated = l->is_ample ? a->lent_from >= l->from && a->lent_from <= now &&
+                                      (is_delayed || a->lent_from == now)
+                                : a->lent_from == l->from;
+    REQUIRE(is_of(m, l) && l->is_held && is_dated && l->messages > 0);
     REQUIRE(l->recipients > 0 && (is_delayed || (now >= l->from && now < l->until)));
     l->messages--;
     if (l->recipients != SCHED_NO_BOUND) {

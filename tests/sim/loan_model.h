@@ -8,7 +8,7 @@
 #define SOURCES 8 /* ids of sources */
 
 struct loan_of_lane {
-    bool is_limited, is_asked, is_held;
+    bool is_limited, is_asked, is_held, is_ample;
     uint32_t messages, connects; /* left */
     int64_t recipients;          /* less than 0: owed */
     usec_t from, until;
