@@ -176,6 +176,7 @@ enum sched_why {
     SCHED_WHY_MESSAGE_LIMIT, /* max_message_concurrency; jobs only */
     SCHED_WHY_HOST_LIMIT,    /* host_concurrency_limit */
     SCHED_WHY_HOST_RETRY,    /* none of its hosts may be tried yet */
+    SCHED_WHY_TURN,          /* it is another flow's turn there; jobs only */
     SCHED_WHY_LANE_CLOSED,   /* by order; or it is probed, and the probe is under way */
     SCHED_WHY_PACE,          /* what its lane may send, as its receiver taught */
     SCHED_WHY_RATE,          /* as it is configured */
@@ -631,6 +632,7 @@ struct sched_job_view {
     uint64_t message_id;
     void *handle; /* the shell's message: for the owner thread only, it may be gone for others */
     struct sched_flow_key flow;
+    usec_t queued;                           /* when it came; monotonic */
     uint32_t waiting, in_flight, recipients; /* entries, entries, recipients in memory */
     enum sched_why why; /* when it was last passed over: what bars the first of its destinations;
                          * NOTHING from its submission and from each selection on */

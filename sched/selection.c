@@ -61,7 +61,7 @@ static enum sched_why why_blocked(const struct sched *s, const struct job *j)
         if (peer_is_waiting(p)) {
             enum sched_why why = destination_bar(s, p->destination);
             bool is_turn = why == SCHED_WHY_NOTHING && flows_take_turns(s);
-            return is_turn ? SCHED_WHY_WINDOW : why; /* others go first */
+            return is_turn ? SCHED_WHY_TURN : why;
         }
     }
     return SCHED_WHY_NOTHING;

@@ -236,6 +236,7 @@ bool sched_view_jobs(const struct sched *s, uint64_t *cursor, struct sched_job_v
         .message_id = j->id,
         .handle = j->handle,
         .flow = flow_key(j->flow),
+        .queued = j->queued_time,
         .waiting = shared_get(&j->waiting),
         .in_flight = shared_get(&j->busy),
         .recipients = (uint32_t)shared_get(&j->rcpt_count),
@@ -292,6 +293,8 @@ const char *sched_why_text(enum sched_why why)
         return "its hosts have as many connections as they may have";
     case SCHED_WHY_HOST_RETRY:
         return "all of its hosts failed lately";
+    case SCHED_WHY_TURN:
+        return "it is the turn of other mail: of another class, tenant or campaign";
     case SCHED_WHY_LANE_CLOSED:
         return "the addresses that it may be sent from are closed there, or one is being tried";
     case SCHED_WHY_PACE:

@@ -16,6 +16,7 @@
 #include "engine/reply/reply_set.h"
 #include "engine/report/limit_metrics.h"
 #include "engine/report/site_report.h"
+#include "engine/schedule/flow_figures.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
@@ -321,6 +322,24 @@ static void put_spool(struct page *p)
             (double)n.map_bytes);
     put_one(p, "sluice_spool_reserve_bytes", EXPOSITION_GAUGE,
             "Free bytes below which intake is refused.", (double)p->engine->config->spool.reserve);
+}
+
+static void put_waits(struct page *p)
+{
+    const char *name = "sluice_waiting_seconds";
+    struct flow_figures figures;
+    if (flow_figures_take(p->engine, &figures) != 0) {
+        return; /* no memory now */
+    }
+    exposition_family(
+        &p->out, name, EXPOSITION_GAUGE,
+        "The longest that a message in memory with waiting deliveries has been there, "
+        "by class.");
+    for (int class = 0; class < SCHED_CLASSES; class ++) {
+        put_sample(p, name, "class", slice_of(mail_class_text((enum mail_class) class)),
+                   seconds((uint64_t)figures.longest[class]));
+    }
+    flow_figures_fini(&figures);
 }
 
 static void put_flow(struct page *p)
@@ -641,6 +660,7 @@ void metrics_show(struct clerk *k, struct api_call *c)
     put_classes(&p);
     put_spans(&p);
     put_spool(&p);
+    put_waits(&p);
     put_flow(&p);
     put_orders(&p);
     put_schedulers(&p);

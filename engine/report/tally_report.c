@@ -2,6 +2,7 @@
 #include "engine/report/tally_report.h"
 
 #include "engine/http/clerk.h"
+#include "engine/schedule/flow_figures.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "engine/tally/queue_count.h"
@@ -32,7 +33,18 @@ static int compare_rows(const void *a, const void *b)
     return (x->weight < y->weight) - (x->weight > y->weight);
 }
 
-static json_t *tenant_object(const struct engine *e, const struct tally_row *r)
+/* What it has in memory now. */
+static void set_figure(json_t *o, const struct flow_figure *f)
+{
+    api_set_number(o, "weight", f->weight);
+    api_set_number(o, "in_memory", f->recipients);
+    api_set_number(o, "waiting", f->waiting);
+    api_set_number(o, "connections", f->held);
+    api_set_number(o, "longest_wait", (uint64_t)(f->longest / USEC_PER_SEC));
+}
+
+static json_t *tenant_object(const struct engine *e, const struct flow_figures *figures,
+                             const struct tally_row *r)
 {
     static const struct {
         const char *name;
@@ -57,6 +69,10 @@ static json_t *tenant_object(const struct engine *e, const struct tally_row *r)
         for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
             api_set_number(o, members[i].name, tally_row_value(r, members[i].value));
         }
+        const struct flow_figure *f = is_other ? NULL : flow_figures_of(figures, tally_row_name(r));
+        if (f != NULL) {
+            set_figure(o, f);
+        }
     }
     return o;
 }
@@ -73,14 +89,17 @@ void tally_report_tenants(struct clerk *k, struct api_call *c)
             list[count++] = r;
         }
     }
-    if (list == NULL) {
+    struct flow_figures figures;
+    if (list == NULL || flow_figures_take(k->engine, &figures) != 0) {
+        free(list);
         api_error(c, 503, "unavailable", "out of memory");
         return;
     }
     qsort(list, count, sizeof(*list), compare_rows);
     for (uint32_t i = 0; i < count; i++) {
-        api_put(c, tenant_object(k->engine, list[i].row));
+        api_put(c, tenant_object(k->engine, &figures, list[i].row));
     }
+    flow_figures_fini(&figures);
     free(list);
     api_end(c, false);
 }

@@ -202,6 +202,7 @@ static void put_bar(const struct subject *s)
         limit_number(s, link, "site_concurrency_limit", c->site_concurrency_limit);
         break;
     case SCHED_WHY_NOTHING:
+    case SCHED_WHY_TURN:
     case SCHED_WHY_LANE_CLOSED:
     case SCHED_WHY_PACE:
     case SCHED_WHY_RATE:

@@ -238,6 +238,30 @@ static void put_incoming(struct view *v)
     put_place(v);
 }
 
+/* Whose mail it takes turns with there. */
+static void put_turns(struct view *v, const struct sched *s, const struct sched_flow_key *own)
+{
+    struct sched_flow_view f;
+    uint64_t cursor = 0;
+    uint32_t others = 0, of_class = 0, weight = 1;
+    while (sched_view_flows(s, &cursor, &f)) {
+        bool is_class = f.key.class == own->class;
+        if (is_class && f.key.tenant == own->tenant && f.key.campaign == own->campaign) {
+            weight = f.weight;
+        } else if (f.jobs > 0) {
+            others++;
+            of_class += is_class;
+        }
+    }
+    if (others > 0) {
+        json_t *link = why_link(v->why, 1,
+                                "it takes turns with %u other %s (class, tenant and campaign), %u "
+                                "of its class; its tenant weighs %u",
+                                others, plural(others, "flow", "flows"), of_class, weight);
+        why_next(link, "sluice tenants shows what each has in memory");
+    }
+}
+
 /* The message's jobs, one for each transport it goes by. */
 static void put_active(struct view *v)
 {
@@ -256,6 +280,9 @@ static void put_active(struct view *v)
                          plural(job.waiting, "delivery", "deliveries"), job.in_flight);
             if (job.waiting > 0 && job.why != SCHED_WHY_NOTHING) {
                 why_because(link, slice_of(sched_why_text(job.why)));
+            }
+            if (job.waiting > 0) {
+                put_turns(v, s, &job.flow);
             }
         }
     }

@@ -4,7 +4,8 @@ of deliveries that is looked at, never time: all mail is in the scheduler before
 connection carries one message at a time."""
 import pytest
 
-from support.api import ask
+from support import exposition
+from support.api import ask, get
 from support.client import Client, message
 from support.reloading import reload
 from support.wait import until
@@ -199,3 +200,23 @@ def test_deferred_mail_comes_back_in_its_flow(place, order, receiver):
     let_go(daemon)
     receiver.wait(30, 60)
     assert_shares(order.of(0, 20), {'one': 1, 'two': 2})
+
+
+def test_what_reports_say(place, receiver):
+    """why says that it is others' turn, and beside how many; tenants what each has in memory; the longest wait
+    of each class is a metric."""
+    daemon = daemon_of(place, receiver, {'five': {'weight': 5}})
+    send(daemon, 'five', 20, X_Tenant='five')
+    send(daemon, 'one', 10, X_Tenant='one', X_Class='bulk')
+    wait_in_core(daemon, 30)
+    rows = {row['tenant']: row for row in daemon.query('tenants')}
+    assert (rows['five']['weight'], rows['five']['in_memory'], rows['five']['waiting']) == (5, 20, 20)
+    assert (rows['one']['weight'], rows['one']['in_memory'], rows['one']['waiting']) == (1, 10, 10)
+    families = exposition.parse(get(daemon, '/metrics').body)
+    assert exposition.value(families, 'sluice_waiting_seconds', **{'class': 'bulk'}) > 0
+    assert exposition.value(families, 'sluice_waiting_seconds', **{'class': 'urgent'}) == 0
+    found = next(m for m in daemon.query('messages', '--tenant', 'one'))
+    chain = ask(daemon, '/v1/why', message=found['id'])[1][0]['chain']
+    assert any('takes turns with 1 other flow' in link['what'] and 'weighs 1' in link['what'] for link in chain), chain
+    let_go(daemon)
+    receiver.wait(30, 60)
