@@ -513,6 +513,7 @@ static bool reserve_socket(struct sockets *sockets, const char *section, const c
  * false: one cannot be had */
 static bool reserve_sockets(struct engine *e)
 {
+    rcu_join(); /* this thread reads the settings nowhere else */
     const struct config *c = settings_of(e)->config;
     size_t before = sockets_kept(e->sockets);
     bool is_had = true;
@@ -523,6 +524,7 @@ static bool reserve_sockets(struct engine *e)
     for (size_t i = 0; i < c->http_door_count && is_had; i++) {
         is_had = reserve_socket(e->sockets, "http", c->http_doors[i].name, &c->http_doors[i].bind);
     }
+    rcu_leave();
     if (!is_had) {
         sockets_drop(e->sockets, before);
     }
