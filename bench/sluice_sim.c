@@ -11,7 +11,9 @@ static int usage(void)
                 "[--json]\n"
                 "       sluice-sim tables [--table 1|2|3] [--seed N] [--json]\n"
                 "       sluice-sim pace [--short] [--seed N] [--json | --verbose]\n"
-                "       sluice-sim waits [--seed N] [--json]\n",
+                "       sluice-sim waits [--seed N] [--json]\n"
+                "       sluice-sim flows [--short] [--json]\n"
+                "       sluice-sim day [--short] [--seed N] [--json]\n",
                 stderr);
     return 2;
 }
@@ -35,6 +37,12 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "waits") == 0) {
         return sim_waits(argc - 2, argv + 2);
+    }
+    if (strcmp(argv[1], "flows") == 0) {
+        return sim_flows(argc - 2, argv + 2);
+    }
+    if (strcmp(argv[1], "day") == 0) {
+        return sim_day(argc - 2, argv + 2);
     }
     return usage();
 }
