@@ -61,6 +61,7 @@ struct flows {
     struct tree live[SCHED_CLASSES];     /* flow.in_live: current is not NULL */
     struct tree slotless[SCHED_CLASSES]; /* those that found nothing for want of a slot */
     struct tree holders[SCHED_CLASSES];  /* flow.in_holders: those that keep connections */
+    bool has_given;                      /* some were given over since the last action */
     uint32_t giving;                     /* flow.giving of all */
     struct table by_key;
     struct table stands, shares, stakes; /* sched/turn.h */

@@ -259,6 +259,14 @@ static bool has_news_of_owners(struct sched *s)
             !list_is_empty(&s->touched_sets));
 }
 
+/* What drains takes nothing more, and its lane wants less. */
+static bool has_given_over(struct sched *s)
+{
+    bool has_given = flows_take_turns(s) && s->flows.has_given;
+    s->flows.has_given = false;
+    return has_given;
+}
+
 bool sched_pull(struct sched *s, struct sched_action *ret, usec_t now)
 {
     transport_enter(s, now);
@@ -273,7 +281,7 @@ bool sched_pull(struct sched *s, struct sched_action *ret, usec_t now)
         if (may_select(s) && select_one(s)) {
             return action_take(s, ret);
         }
-    } while (has_news_of_owners(s));
+    } while (has_given_over(s) || has_news_of_owners(s));
     *ret = (struct sched_action){.kind = SCHED_NONE};
     return false;
 }

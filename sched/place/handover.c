@@ -130,6 +130,7 @@ static void give_one(struct sched *s, struct flow *f)
     c->is_given = true;
     f->giving++;
     s->flows.giving++;
+    s->flows.has_given = true;
     handover_file(s, f);
     connection_drain_one(s, c);
 }
