@@ -410,26 +410,40 @@ static void make_file(struct spool_store *s)
     j->bytes = bytes;
 }
 
+static bool is_full(int err)
+{
+    return err == -ENOSPC || err == -EDQUOT;
+}
+
+/* errors: -errno, -ENOENT among them: there is none, and none is to be made */
+static int open_file(struct spool_store *s)
+{
+    int flags = s->options.journal > 0 ? O_RDWR | O_CREAT | O_CLOEXEC : O_RDWR | O_CLOEXEC;
+    s->journal.fd = openat(s->folder_fd, JOURNAL_FILE, flags, 0600);
+    return s->journal.fd >= 0 ? 0 : -errno;
+}
+
 int spool_journal_open(struct spool_store *s)
 {
     struct spool_journal *j = &s->journal;
     struct buf contents;
     buf_init(&contents, 0);
-    int flags = s->options.journal > 0 ? O_RDWR | O_CREAT | O_CLOEXEC : O_RDWR | O_CLOEXEC;
-    j->fd = openat(s->folder_fd, JOURNAL_FILE, flags, 0600);
-    int err = 0;
-    if (j->fd >= 0) {
-        err = read_all(j->fd, &contents);
-    } else if (errno != ENOENT) {
-        err = -errno;
+    int err = open_file(s);
+    if (is_full(err)) { /* what the ballast is for */
+        spool_store_drop_ballast(s);
+        err = open_file(s);
     }
     if (err == 0) {
-        err = replay(s, &contents);
+        err = read_all(j->fd, &contents);
     }
-    if (err == -ENOSPC || err == -EDQUOT) { /* what the ballast is for */
-        spool_store_drop_ballast(s);
-        err = spool_store_must_reopen(s) ? spool_store_reopen(s, NULL, NULL) : 0;
-        err = err == 0 ? replay(s, &contents) : err;
+    /* Only what was read, or is known not to be there, may be replayed: that ends its generation. */
+    if (err == 0 || err == -ENOENT) {
+        err = replay(s, &contents);
+        if (is_full(err)) {
+            spool_store_drop_ballast(s);
+            err = spool_store_must_reopen(s) ? spool_store_reopen(s, NULL, NULL) : 0;
+            err = err == 0 ? replay(s, &contents) : err;
+        }
     }
     buf_fini(&contents);
     if (err == 0 && j->fd >= 0) {
