@@ -90,7 +90,7 @@ static void fill_backlog(struct spool_store *s, uint64_t *next_id, uint32_t back
             struct spool_position at;
             put_message(t, ++*next_id, body, &at);
             struct spool_position to = {SPOOL_DEFERRED, 1700000000000000u + done * 7919u % 100000,
-                                        at.id};
+                                        at.id, at.flow};
             const struct spool_retry retry = {.attempts = 1};
             check_rc(spool_set_recipient(t, at.id, 1, 0, SPOOL_RECIPIENT_DEFERRED, NULL), "state");
             check_rc(spool_requeue(t, &at, &to, &retry), "requeue");

@@ -51,7 +51,8 @@ static void put_count_message(struct spool_txn *t, uint64_t id, struct slice bod
     struct spool_position at;
     check_count_rc(spool_put_message(t, &e, slice_make(packed, len), body, &at), "put");
     if (id % 2 == 0) {
-        struct spool_position to = {SPOOL_DEFERRED, 1700000000000000u + id * 7919u % 100000, id};
+        struct spool_position to = {SPOOL_DEFERRED, 1700000000000000u + id * 7919u % 100000, id,
+                                    at.flow};
         const struct spool_retry retry = {.attempts = 1};
         check_count_rc(spool_set_recipient(t, id, 1, 0, SPOOL_RECIPIENT_DEFERRED, NULL), "state");
         check_count_rc(spool_requeue(t, &at, &to, &retry), "requeue");

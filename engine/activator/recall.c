@@ -59,7 +59,8 @@ void recaller_pass(struct recaller *c)
     }
 }
 
-void recaller_settled(struct recaller *c, uint64_t id, usec_t turn, _Atomic uint32_t *counter)
+void recaller_settled(struct recaller *c, uint64_t id, uint32_t flow, usec_t turn,
+                      _Atomic uint32_t *counter)
 {
     if (!id_set_has(&c->missed, id)) {
         return;
@@ -67,7 +68,8 @@ void recaller_settled(struct recaller *c, uint64_t id, usec_t turn, _Atomic uint
     id_set_remove(&c->missed, id);
     struct recall *again = turn == 0 ? NULL : recall_new(1, counter);
     if (again != NULL) {
-        again->at[again->count++] = (struct spool_position){SPOOL_DEFERRED, (uint64_t)turn, id};
+        again->at[again->count++] =
+            (struct spool_position){SPOOL_DEFERRED, (uint64_t)turn, id, flow};
         recaller_add(c, again);
     }
 }
@@ -81,7 +83,8 @@ int recaller_next(struct recaller *c, struct spool_reader *reader, int *budget,
             continue;
         }
         const struct spool_position wanted = c->first->at[c->first->done];
-        const struct spool_position before = {wanted.class, wanted.time, wanted.id - 1};
+        const struct spool_position before = {wanted.class, wanted.time, wanted.id - 1,
+                                              wanted.flow};
         int err = spool_scan(reader, (enum spool_class)wanted.class, &before, ret);
         if (err == ERR_AGAIN) {
             return ERR_AGAIN;

@@ -53,6 +53,7 @@ void recaller_pass(struct recaller *c);
  *
  * turn      where it waits (wall); 0: it does not wait for a turn
  * counter   as of recall_new */
-void recaller_settled(struct recaller *c, uint64_t id, usec_t turn, _Atomic uint32_t *counter);
+void recaller_settled(struct recaller *c, uint64_t id, uint32_t flow, usec_t turn,
+                      _Atomic uint32_t *counter);
 
 #endif

@@ -66,11 +66,14 @@ void sweeper_fini(struct sweeper *s)
         s->first = next;
     }
     id_set_fini(&s->taken);
+    free(s->left);
     sweeper_init(s);
 }
 
 static void begin_class(struct sweeper *s, uint8_t walk)
 {
+    s->left_count = s->refused = 0;
+    s->is_in_left = false;
     s->walk = walk;
     s->at = (struct spool_position){.class = walks[s->first->kind][walk]};
 }
@@ -154,6 +157,41 @@ static bool remember(struct sweeper *s, uint64_t id)
     return !id_set_has(&s->taken, id) && id_set_add(&s->taken, id);
 }
 
+/* --- flows that were left --------------------------------------------------------------------- */
+
+static bool reserve_left(struct sweeper *s)
+{
+    enum { FIRST_CAPACITY = 16 };
+    if (s->left_count < s->left_capacity) {
+        return true;
+    }
+    uint32_t capacity = s->left_capacity == 0 ? FIRST_CAPACITY : 2 * s->left_capacity;
+    struct spool_position *left = malloc(capacity * sizeof(*left));
+    for (uint32_t i = 0; left != NULL && i < s->left_count; i++) {
+        left[i] = s->left[(s->left_first + i) % s->left_capacity];
+    }
+    if (left == NULL) {
+        return false;
+    }
+    free(s->left);
+    s->left = left;
+    s->left_capacity = capacity;
+    s->left_first = 0;
+    return true;
+}
+
+/* The flow goes on behind `from` when its turn comes. There is room. */
+static void leave(struct sweeper *s, const struct spool_position *from)
+{
+    s->left[(s->left_first + s->left_count++) % s->left_capacity] = *from;
+}
+
+static void end_first_left(struct sweeper *s)
+{
+    s->left_first = (s->left_first + 1) % s->left_capacity;
+    s->left_count--;
+}
+
 /* --- the walk --------------------------------------------------------------------------------- */
 
 /* Whether the message was not tried and waits for its turn. errors: ERR_AGAIN */
@@ -183,7 +221,7 @@ static int look_at(struct sweeper *s, struct activation *a, const struct spool_p
             err = activation_is_free(a, p, &is_wanted);
         }
     }
-    *ret_is_wanted = err == 0 && is_wanted && remember(s, p->id);
+    *ret_is_wanted = err == 0 && is_wanted && !id_set_has(&s->taken, p->id);
     return err;
 }
 
@@ -192,7 +230,7 @@ static int look_at(struct sweeper *s, struct activation *a, const struct spool_p
 static int take_again(struct sweeper *s, struct activation *a, struct spool_position *ret)
 {
     const struct spool_position wanted = s->again;
-    const struct spool_position before = {wanted.class, wanted.time, wanted.id - 1};
+    const struct spool_position before = {wanted.class, wanted.time, wanted.id - 1, wanted.flow};
     if (wanted.id == 0) {
         return ERR_MISSING;
     }
@@ -209,37 +247,109 @@ void sweeper_give_back(struct sweeper *s, const struct spool_position *position)
     s->again = *position;
 }
 
+/* The message at s->at is wanted. Whether it may become active; if not, its flow is left behind `before`,
+ * and the walk goes on in the next one. */
+static bool enter(struct sweeper *s, const struct sweep_entrance *entrance,
+                  const struct spool_position *before)
+{
+    const bool is_first = before->flow != s->at.flow;
+    const struct spool_position from = {s->at.class, is_first ? 0 : before->time,
+                                        is_first ? 0 : before->id, s->at.flow};
+    if (entrance->may_enter(entrance->ctx, &s->at)) {
+        s->refused = 0;
+        return remember(s, s->at.id);
+    }
+    if (s->is_in_left) {
+        s->refused++;
+        s->at = from;
+    } else if (reserve_left(s)) {
+        leave(s, &from);
+        s->at.time = s->at.id = UINT64_MAX;
+    } else {
+        s->at = *before; /* it waits at this place, with all behind it */
+    }
+    return false;
+}
+
 /* Looks at the next message of the class under way. *ret_is_wanted: the message at s->at is to be
  * made active. errors: ERR_AGAIN: s->at is where it was */
-static int step_sweep(struct sweeper *s, struct activation *a, bool *ret_is_wanted)
+static int step_class(struct sweeper *s, struct activation *a,
+                      const struct sweep_entrance *entrance, bool *ret_is_wanted)
 {
     enum spool_class class = (enum spool_class)walks[s->first->kind][s->walk];
     const struct spool_position before = s->at;
     int err = spool_scan(a->reader, class, &before, &s->at);
-    *ret_is_wanted = false;
     if (err == 0 && is_of_part(s, s->at.id)) {
         err = look_at(s, a, &s->at, ret_is_wanted);
     } else if (err != 0 && err != ERR_AGAIN) {
-        begin_class(s, (uint8_t)(s->walk + 1));
+        s->is_in_left = true;
         return 0;
     }
     if (err != 0) {
         s->at = before;
+    } else if (*ret_is_wanted) {
+        *ret_is_wanted = enter(s, entrance, &before);
     }
     return err;
 }
 
-int sweeper_next(struct sweeper *s, struct activation *a, int *budget, struct spool_position *ret)
+/* The same in the flows that were left, of each in turn until a message is found in it. */
+static int step_left(struct sweeper *s, struct activation *a, const struct sweep_entrance *entrance,
+                     bool *ret_is_wanted)
 {
+    const struct spool_position before = s->left[s->left_first];
+    int err = spool_scan_flow(a->reader, &before, &s->at);
+    if (err == 0 && is_of_part(s, s->at.id)) {
+        err = look_at(s, a, &s->at, ret_is_wanted);
+    } else if (err != 0 && err != ERR_AGAIN) {
+        end_first_left(s);
+        s->refused = 0;
+        return 0;
+    }
+    if (err != 0) {
+        return err;
+    }
+    bool is_found = *ret_is_wanted;
+    *ret_is_wanted = is_found && enter(s, entrance, &before);
+    const struct spool_position from = s->at;
+    s->left[s->left_first] = from;
+    if (is_found) {
+        end_first_left(s);
+        leave(s, &from);
+    }
+    return 0;
+}
+
+static int step_sweep(struct sweeper *s, struct activation *a,
+                      const struct sweep_entrance *entrance, bool *ret_is_wanted)
+{
+    *ret_is_wanted = false;
+    if (!s->is_in_left) {
+        return step_class(s, a, entrance, ret_is_wanted);
+    }
+    if (s->left_count > 0) {
+        return step_left(s, a, entrance, ret_is_wanted);
+    }
+    begin_class(s, (uint8_t)(s->walk + 1));
+    return 0;
+}
+
+int sweeper_next(struct sweeper *s, struct activation *a, const struct sweep_entrance *entrance,
+                 int *budget, struct spool_position *ret)
+{
+    if (s->again.id != 0 && !entrance->may_enter(entrance->ctx, &s->again)) {
+        return ERR_MISSING;
+    }
     int err = take_again(s, a, ret);
-    while (err == ERR_MISSING && s->first != NULL && *budget > 0) {
+    s->refused = 0; /* places may have become free */
+    while (err == ERR_MISSING && s->first != NULL && *budget > 0 && !sweeper_is_waiting(s)) {
         bool is_wanted;
         if (s->parts == 0) {
             begin_sweep(s, a);
         }
         if (walks[s->first->kind][s->walk] < SPOOL_CLASS_COUNT) {
             --*budget;
-            err = step_sweep(s, a, &is_wanted);
+            err = step_sweep(s, a, entrance, &is_wanted);
             err = err == 0 && !is_wanted ? ERR_MISSING : err;
             *ret = s->at;
         } else if (s->part + 1 < s->parts) {

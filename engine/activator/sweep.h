@@ -37,6 +37,14 @@ void sweep_free(struct sweep *s); /* accepts NULL */
 /* Make *counter one higher until the sweep is freed. Once a sweep. */
 void sweep_count(struct sweep *s, _Atomic uint32_t *counter);
 
+/* Whether a message that a sweep has found may become active now. A flow whose message may not is left
+ * for later: the sweep goes on in the other flows, and in the end in those that were left, one message
+ * of each in turn. */
+struct sweep_entrance {
+    bool (*may_enter)(void *ctx, const struct spool_position *position);
+    void *ctx;
+};
+
 struct sweeper {
     struct sweep *first, *last;
     /* Ids are remembered for a part of the mail at a time, by a hash of the id, so that they need
@@ -47,6 +55,10 @@ struct sweeper {
     uint32_t waiting;            /* number of sweeps, the first one included */
     uint8_t walk;                /* index of the class under way among those that its kind walks */
     struct spool_position at;    /* last message looked at */
+    struct spool_position *left; /* a ring: where to go on in the flows that were left */
+    uint32_t left_capacity, left_first, left_count;
+    uint32_t refused;            /* of them in a row that may not enter yet */
+    bool is_in_left;             /* it goes on in those */
     struct id_set taken;         /* messages found in this part; a failed attempt may put them
                                     behind `at` again, where they must not be found twice */
     struct spool_position again; /* message that was given back; id 0: none */
@@ -65,12 +77,19 @@ static inline bool sweeper_is_busy(const struct sweeper *s)
     return s->first != NULL;
 }
 
+/* Every flow in which there may be more has been tried, and had to be left. */
+static inline bool sweeper_is_waiting(const struct sweeper *s)
+{
+    return s->is_in_left && s->left_count > 0 && s->refused >= s->left_count;
+}
+
 /* The next message to be made active, looking at most at *budget of them, which is counted down.
  * The reader of the activation is open.
  *
- * errors   ERR_MISSING when the budget is used up or no sweep is left; ERR_AGAIN when a page cannot
+ * errors   ERR_MISSING when the budget is used up, no sweep is left, or no message may enter; ERR_AGAIN when a page cannot
  *          be read for now: the sweep goes on there later */
-MUST_USE int sweeper_next(struct sweeper *s, struct activation *a, int *budget,
+MUST_USE int sweeper_next(struct sweeper *s, struct activation *a,
+                          const struct sweep_entrance *entrance, int *budget,
                           struct spool_position *ret);
 /* The message could not be made active for now: sweeper_next returns it again. */
 void sweeper_give_back(struct sweeper *s, const struct spool_position *position);

@@ -125,7 +125,9 @@ const struct config_option config_options[] = {
          "request."),
     INT("message_active_limit", GLOBAL(message_active_limit), "20000", 1, INT_MAX,
         "Messages that schedulers hold in memory, all transports together; the others wait in the "
-        "spool."),
+        "spool. Places that become free go to tenants that have fewer than their weight's share. "
+        "An "
+        "eighth is kept for mail of a class, tenant and campaign that has fewer than two."),
     INT("message_recipient_limit", GLOBAL(message_recipient_limit), "20000", 1, INT_MAX,
         "Recipients in memory. Raised to `message_active_limit`, with a warning, when it is "
         "smaller."),

@@ -1,46 +1,59 @@
-/* Owns the state of the backlog. Called by the activator, but for backlog_is_seen, which is the spool
- * writer's; the drawing in backlog.h has every call. Reads no mail. */
+/* Owns the states of backlogs. Called by the activator, but for backlog_is_seen, which is the spool
+ * writer's, and backlog_is_any; the drawing in backlog.h has every call. Reads no mail. */
 #include "engine/post/backlog.h"
 
 #include "engine/state/engine.h"
 
-static void set_state(struct backlog *b, enum backlog_state state)
+/* A load and a store are enough, as only the activator writes the numbers. Others may see a change late;
+ * backlog.h says what becomes of that. */
+static void count(struct engine *e, uint32_t flow, int by)
 {
-    b->state = state;
-    /* The writer may see this late; backlog.h says what becomes of that. */
-    atomic_store_explicit(&b->engine->has_backlog, state != BACKLOG_NONE, memory_order_relaxed);
+    _Atomic uint8_t *place = &e->backlog_of[flow % ENGINE_BACKLOG_PLACES];
+    uint8_t flows = atomic_load_explicit(place, memory_order_relaxed);
+    uint32_t all = atomic_load_explicit(&e->backlogs, memory_order_relaxed);
+    atomic_store_explicit(place, (uint8_t)(flows + by), memory_order_relaxed);
+    atomic_store_explicit(&e->backlogs, all + (uint32_t)by, memory_order_relaxed);
 }
 
-void backlog_init(struct backlog *b, struct engine *engine)
+static void set_state(struct backlog *b, struct engine *e, enum backlog_state state)
 {
-    *b = (struct backlog){.engine = engine, .at = {.class = SPOOL_INCOMING}};
-    set_state(b, BACKLOG_READABLE);
-}
-
-void backlog_grow(struct backlog *b)
-{
-    set_state(b, BACKLOG_READABLE);
-}
-
-void backlog_return(struct backlog *b, uint64_t place)
-{
-    b->returned = place;
-    if (b->state == BACKLOG_NONE) {
-        set_state(b, BACKLOG_READABLE);
+    bool was_empty = backlog_is_empty(b);
+    b->state = (uint8_t)state;
+    if (was_empty != backlog_is_empty(b)) {
+        count(e, b->flow, was_empty ? 1 : -1);
     }
 }
 
-void backlog_pass(struct backlog *b, const struct spool_position *position)
+void backlog_grow(struct backlog *b, struct engine *e)
 {
-    b->at = *position;
+    set_state(b, e, BACKLOG_READABLE);
 }
 
-void backlog_end(struct backlog *b)
+void backlog_return(struct backlog *b, struct engine *e, uint64_t place)
 {
-    set_state(b, b->at.time < b->returned ? BACKLOG_AWAITED : BACKLOG_NONE);
+    b->returned = place;
+    if (b->state == BACKLOG_NONE) {
+        set_state(b, e, BACKLOG_READABLE);
+    }
 }
 
-bool backlog_is_seen(const struct engine *e)
+void backlog_pass(struct backlog *b, uint64_t place)
 {
-    return atomic_load_explicit(&e->has_backlog, memory_order_relaxed);
+    b->at = place;
+}
+
+void backlog_end(struct backlog *b, struct engine *e)
+{
+    set_state(b, e, b->at < b->returned ? BACKLOG_AWAITED : BACKLOG_NONE);
+}
+
+bool backlog_is_seen(const struct engine *e, uint32_t flow)
+{
+    return atomic_load_explicit(&e->backlog_of[flow % ENGINE_BACKLOG_PLACES],
+                                memory_order_relaxed) != 0;
+}
+
+bool backlog_is_any(const struct engine *e)
+{
+    return atomic_load_explicit(&e->backlogs, memory_order_relaxed) != 0;
 }

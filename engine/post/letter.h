@@ -46,6 +46,7 @@ enum letter_kind {
     LETTER_RETURNED,  /* a message arrived, but it has to come from the spool later */
     /* to the activator */
     LETTER_ARRIVED,        /* a message was committed just now */
+    LETTER_QUEUED,         /* the same, but the tables alone have it */
     LETTER_SETTLED,        /* a message is no longer active */
     LETTER_READ,           /* a scheduler's pool wants more recipients */
     LETTER_HELD,           /* a message is held until some time */
@@ -98,6 +99,7 @@ enum letter_kind {
 
 LETTER_OF(stage, LETTER_STAGE, struct intake, outbox_put)
 LETTER_OF(store, LETTER_STORE, struct intake, outbox_put)
+LETTER_OF(arrived, LETTER_ARRIVED, struct message, outbox_put)
 LETTER_OF(result, LETTER_RESULT, struct result, outbox_put_patient)
 LETTER_OF(damaged, LETTER_DAMAGED, struct spool_position, outbox_put)
 LETTER_OF(returned, LETTER_RETURNED, struct message, outbox_put)
@@ -198,17 +200,28 @@ static inline struct spool_position *letter_take_park(const struct letter *lette
     return letter->body;
 }
 
-/* place: of the message in the incoming class; m: NULL when the tables alone have it */
-static inline void letter_put_arrived(struct outbox *to, struct message *m, uint64_t place)
+/* A flow's number stands where other letters have what they point to. */
+static inline void *letter_flow_body(uint32_t flow)
 {
-    outbox_put(to, LETTER_ARRIVED, m, place);
+    return (void *)(uintptr_t)flow;
 }
 
-static inline struct message *letter_take_arrived(const struct letter *letter, uint64_t *ret_place)
+static inline uint32_t letter_flow(const struct letter *letter)
 {
-    assert(letter->kind == LETTER_ARRIVED);
+    return (uint32_t)(uintptr_t)letter->body;
+}
+
+/* flow, place: of the message in the incoming class */
+static inline void letter_put_queued(struct outbox *to, uint32_t flow, uint64_t place)
+{
+    outbox_put(to, LETTER_QUEUED, letter_flow_body(flow), place);
+}
+
+static inline uint32_t letter_take_queued(const struct letter *letter, uint64_t *ret_place)
+{
+    assert(letter->kind == LETTER_QUEUED);
     *ret_place = letter->number;
-    return letter->body;
+    return letter_flow(letter);
 }
 
 /* m: NULL when it was not loaded */
@@ -225,16 +238,17 @@ static inline struct message *letter_take_settled(const struct letter *letter,
     return letter->body;
 }
 
-/* until: wall, the time of its place in the held class */
-static inline void letter_put_held(struct outbox *to, uint64_t until)
+/* until: wall, the time of its place in the held class of the flow */
+static inline void letter_put_held(struct outbox *to, uint32_t flow, uint64_t until)
 {
-    outbox_put(to, LETTER_HELD, NULL, until);
+    outbox_put(to, LETTER_HELD, letter_flow_body(flow), until);
 }
 
-static inline uint64_t letter_take_held(const struct letter *letter)
+static inline uint32_t letter_take_held(const struct letter *letter, uint64_t *ret_until)
 {
     assert(letter->kind == LETTER_HELD);
-    return letter->number;
+    *ret_until = letter->number;
+    return letter_flow(letter);
 }
 
 /* review: see order_book_wanted_review */

@@ -9,6 +9,7 @@
 #include "engine/census/queue_figures.h"
 #include "engine/config/config.h"
 #include "engine/http/clerk.h"
+#include "engine/post/backlog.h"
 #include "engine/report/reload.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/spool/spool_store.h"
@@ -149,8 +150,8 @@ static bool is_empty(struct clerk *k)
     bool is_held = is_held_back(e);
     if (atomic_load_explicit(&e->injections, memory_order_relaxed) > 0 ||
         atomic_load_explicit(&e->intake_bytes, memory_order_relaxed) > 0 ||
-        (!is_held && atomic_load_explicit(&e->has_backlog, memory_order_relaxed)) ||
-        !(are_cores_empty(e) || is_new_mail_gone(e)) || spool_reader_begin(k->reader) != 0) {
+        (!is_held && backlog_is_any(e)) || !(are_cores_empty(e) || is_new_mail_gone(e)) ||
+        spool_reader_begin(k->reader) != 0) {
         return false;
     }
     int err = spool_read_counts(k->reader, &counts);

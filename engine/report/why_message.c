@@ -207,12 +207,30 @@ static void put_due(struct view *v)
     put_kept_source(v);
 }
 
-/* Messages in front of it in the queue of new ones. */
+/* The number of its flow. false: it shares one, and nobody knows which */
+static bool find_flow(const struct view *v, uint32_t *ret)
+{
+    const struct spool_envelope *e = v->envelope;
+    struct spool_flow flow = {.class = MAIL_NORMAL, .tenant = SLICE(""), .campaign = SLICE("")};
+    int err = 0;
+    while (err == 0 &&
+           !(flow.class == spool_mail_class(e->flags) && slice_ieq(flow.tenant, e->tenant) &&
+             slice_ieq(flow.campaign, e->campaign))) {
+        err = spool_next_flow(v->walk.from.reader, flow.number, &flow);
+    }
+    *ret = flow.number;
+    return err == 0;
+}
+
+/* Messages in front of it among the new ones of its flow. */
 static void put_place(struct view *v)
 {
     struct spool_position at = {.class = SPOOL_INCOMING};
     uint64_t before = 0;
-    while (before < BEFORE_MAX && spool_scan(v->walk.from.reader, SPOOL_INCOMING, &at, &at) == 0 &&
+    if (!find_flow(v, &at.flow)) {
+        return;
+    }
+    while (before < BEFORE_MAX && spool_scan_flow(v->walk.from.reader, &at, &at) == 0 &&
            at.id != v->envelope->id) {
         before++;
     }

@@ -25,6 +25,7 @@ enum { SITES_PER_LOOK = 64, RECALL_MOST = 2000, FIRST_CAPACITY = 64 };
 struct absent_message {
     usec_t turn; /* wall */
     uint64_t id;
+    uint32_t flow;
 };
 
 struct absent_site {
@@ -122,15 +123,15 @@ static bool make_room(struct absent_site *s)
 }
 
 /* What is not noted comes when its turn does. */
-static void note(struct absent *a, struct slice site, usec_t turn, uint64_t id)
+static void note(struct absent *a, struct slice site, const struct absent_message *m)
 {
     struct absent_site *s = a->count < ABSENT_MOST ? obtain(a, site) : NULL;
-    if (s == NULL || (s->count > 0 && at(s, s->count - 1)->id == id)) {
+    if (s == NULL || (s->count > 0 && at(s, s->count - 1)->id == m->id)) {
         return; /* of the same message: it comes with the first one */
     }
     if (make_room(s)) {
         s->count++;
-        *at(s, s->count - 1) = (struct absent_message){turn, id};
+        *at(s, s->count - 1) = *m;
         a->count++;
     }
 }
@@ -144,13 +145,13 @@ usec_t absent_turn(const struct config *c, usec_t wait, usec_t wall)
 }
 
 void absent_note(struct absent *a, const struct lanes *lanes, const struct sched_action *sent,
-                 usec_t now, usec_t turn)
+                 uint32_t flow, usec_t now, usec_t turn)
 {
     struct slice site = sent->destination == NULL || sent->due <= now
                             ? SLICE("")
                             : sched_destination_site(sent->destination);
     if (site.len > 0 && isfinite(lanes_rate(lanes, site))) {
-        note(a, site, turn, sent->message_id);
+        note(a, site, &(struct absent_message){turn, sent->message_id, flow});
     }
 }
 
@@ -191,7 +192,7 @@ static void recall_some(struct absent *a, struct absent_site *s, const struct ab
     for (uint32_t i = 0; i < most; i++) {
         struct absent_message m = take_first(a, s);
         recall->at[recall->count++] =
-            (struct spool_position){SPOOL_DEFERRED, (uint64_t)m.turn, m.id};
+            (struct spool_position){SPOOL_DEFERRED, (uint64_t)m.turn, m.id, m.flow};
     }
     letter_put_recall(r->to_activator, recall);
 }

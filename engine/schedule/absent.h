@@ -42,7 +42,7 @@ MUST_USE usec_t absent_turn(const struct config *c, usec_t wait, usec_t wall);
 /* SCHED_DEFER with is_paced: the message waits in the spool until its turn (wall). Turns of a site come
  * in order. What its lanes would have taken is not noted: another limit sends it away, its tenant's. */
 void absent_note(struct absent *a, const struct lanes *lanes, const struct sched_action *sent,
-                 usec_t now, usec_t turn);
+                 uint32_t flow, usec_t now, usec_t turn);
 
 struct absent_recall {
     struct sched *sched;

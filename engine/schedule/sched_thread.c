@@ -546,7 +546,7 @@ static void give_up(struct sched_thread *t, struct core *c, const struct sched_a
         kind = RESULT_PARKED;
         r->park_until = absent_turn(settings_of(t->engine)->config, a->due - t->now, r->done);
         r->is_paced = true;
-        absent_note(&c->absent, &c->lanes, a, t->now, r->park_until);
+        absent_note(&c->absent, &c->lanes, a, r->message->position.flow, t->now, r->park_until);
     } else if (kind == RESULT_DEFERRED && core_sources_is_one(t->engine, a->destination)) {
         kind = RESULT_PARKED;
         r->park_until = r->done;

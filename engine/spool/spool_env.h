@@ -19,6 +19,7 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "engine/spool/spool_flow.h"
 #include "engine/spool/spool_guard.h"
 #include "engine/spool/spool_page.h"
 #include "engine/spool/spool_record.h"
@@ -42,6 +43,7 @@ enum spool_table {
     SPOOL_TABLE_META,
     SPOOL_TABLE_HELD,
     SPOOL_TABLE_TWIN, /* numbers of the meta table that must not be lost with its page */
+    SPOOL_TABLE_FLOW, /* see spool_flow.h */
     SPOOL_TABLE_COUNT,
 };
 
@@ -60,6 +62,7 @@ static inline enum spool_table spool_queue_table(uint8_t class)
 #define SPOOL_META_BOUND       "duplicates"
 #define SPOOL_META_CLOCK       "clock" /* latest wall time of a deferral */
 #define SPOOL_META_QUARANTINED "quarantined"
+#define SPOOL_META_TAKEOVER    "takeover" /* there: places may be without a flow, see spool_flow.h */
 #define SPOOL_META_JOURNAL     "journal" /* the generation that counts; in the twin table as well */
 
 struct spool_txn {
@@ -107,7 +110,8 @@ struct spool_store {
     bool must_reopen;         /* a commit failed: nothing is written before a reopen */
     uint64_t committed_txnid; /* of the last commit that succeeded */
     size_t page_bytes;
-    uint64_t next_sequence; /* of INCOMING entries */
+    struct spool_flows flows;
+    uint64_t next_sequence; /* of INCOMING entries: above those of all flows */
     uint64_t first_id;
     uint64_t duplicate_bound; /* as found at open */
     uint64_t clock;           /* as found at open */

@@ -100,7 +100,8 @@ int spool_journal_message(struct spool_store *s, const struct spool_envelope *en
         return ERR_LIMIT;
     }
     spool_message_encode(&m, at, bytes);
-    *ret = (struct spool_position){SPOOL_INCOMING, s->next_sequence++, envelope->id};
+    *ret = (struct spool_position){SPOOL_INCOMING, s->next_sequence++, envelope->id,
+                                   spool_flow_of(s, envelope)};
     return 0;
 }
 
@@ -228,11 +229,12 @@ bool spool_journal_has_name(int folder_fd)
 
 static int replay_frame(struct replay *r, const struct frame *f, struct slice record)
 {
-    const struct spool_position position = {SPOOL_INCOMING, f->time, f->id};
+    struct spool_position position = {SPOOL_INCOMING, f->time, f->id, 0};
     struct spool_message m;
     if (f->kind == FRAME_REMOVAL) {
         r->removals++;
-        return spool_remove(r->txn, &position);
+        int err = spool_flow_of_record(r->txn, f->id, &position.flow);
+        return err != 0 ? err : spool_remove(r->txn, &position);
     }
     if (spool_message_decode(record, f->id, true, &m) != 0) {
         r->damaged++;
@@ -245,6 +247,7 @@ static int replay_frame(struct replay *r, const struct frame *f, struct slice re
             "have been delivered before",
             r->txn->store->path, (unsigned long long)f->id);
     }
+    position.flow = spool_flow_of(r->txn->store, &m.envelope);
     int err = spool_put_journaled(r->txn, &m.envelope, m.packed, m.body, &position);
     return err == -EEXIST ? 0 : err;
 }
@@ -410,7 +413,7 @@ static void make_file(struct spool_store *s)
     j->bytes = bytes;
 }
 
-static bool is_full(int err)
+static bool is_disk_full(int err)
 {
     return err == -ENOSPC || err == -EDQUOT;
 }
@@ -429,7 +432,7 @@ int spool_journal_open(struct spool_store *s)
     struct buf contents;
     buf_init(&contents, 0);
     int err = open_file(s);
-    if (is_full(err)) { /* what the ballast is for */
+    if (is_disk_full(err)) { /* what the ballast is for */
         spool_store_drop_ballast(s);
         err = open_file(s);
     }
@@ -439,7 +442,7 @@ int spool_journal_open(struct spool_store *s)
     /* Only what was read, or is known not to be there, may be replayed: that ends its generation. */
     if (err == 0 || err == -ENOENT) {
         err = replay(s, &contents);
-        if (is_full(err)) {
+        if (is_disk_full(err)) {
             spool_store_drop_ballast(s);
             err = spool_store_must_reopen(s) ? spool_store_reopen(s, NULL, NULL) : 0;
             err = err == 0 ? replay(s, &contents) : err;

@@ -176,10 +176,30 @@ struct spool_key spool_key_part(uint64_t id, uint32_t number)
     return key_two(id, &number, sizeof(number));
 }
 
-struct spool_key spool_key_queue(uint64_t time, uint64_t id)
+struct spool_key spool_key_queue(uint32_t flow, uint64_t time, uint64_t id)
+{
+    struct spool_key key = {.len = sizeof(flow) + sizeof(time) + sizeof(id)};
+    flow = htobe32(flow);
+    time = htobe64(time);
+    id = htobe64(id);
+    memcpy(key.bytes, &flow, sizeof(flow));
+    memcpy(key.bytes + sizeof(flow), &time, sizeof(time));
+    memcpy(key.bytes + sizeof(flow) + sizeof(time), &id, sizeof(id));
+    return key;
+}
+
+struct spool_key spool_key_old_queue(uint64_t time, uint64_t id)
 {
     id = htobe64(id);
     return key_two(time, &id, sizeof(id));
+}
+
+struct spool_key spool_key_flow(uint32_t number)
+{
+    struct spool_key key = {.len = sizeof(number)};
+    number = htobe32(number);
+    memcpy(key.bytes, &number, sizeof(number));
+    return key;
 }
 
 struct spool_key spool_key_quarantine(uint64_t id, uint8_t table, uint32_t number)
@@ -222,7 +242,33 @@ bool spool_key_read_part(struct slice key, uint64_t *ret_id, uint32_t *ret_numbe
     return true;
 }
 
-bool spool_key_read_queue(struct slice key, uint64_t *ret_time, uint64_t *ret_id)
+bool spool_key_read_queue(struct slice key, struct spool_position *ret)
+{
+    struct record_in in = {(const unsigned char *)key.data, key.len, false};
+    uint32_t flow = in_u32(&in);
+    uint64_t time = in_u64(&in);
+    uint64_t id = in_u64(&in);
+    if (in.failed || in.left != 0) {
+        return false;
+    }
+    ret->flow = flow;
+    ret->time = time;
+    ret->id = id;
+    return true;
+}
+
+bool spool_key_read_flow(struct slice key, uint32_t *ret_number)
+{
+    struct record_in in = {(const unsigned char *)key.data, key.len, false};
+    uint32_t number = in_u32(&in);
+    if (in.failed || in.left != 0) {
+        return false;
+    }
+    *ret_number = number;
+    return true;
+}
+
+bool spool_key_read_old_queue(struct slice key, uint64_t *ret_time, uint64_t *ret_id)
 {
     struct record_in in = {(const unsigned char *)key.data, key.len, false};
     uint64_t time = in_u64(&in);
@@ -391,6 +437,37 @@ int spool_number_decode(struct slice record, const struct spool_key *key, uint64
         return ERR_CORRUPT;
     }
     *ret = number;
+    return 0;
+}
+
+void spool_flow_encode(const struct spool_flow *flow, void *out_start)
+{
+    const struct spool_key key = spool_key_flow(flow->number);
+    struct record_out out = {out_start, spool_flow_bytes(flow)};
+    out_u8(&out, SPOOL_RECORD_VERSION);
+    out_u8(&out, (uint8_t)flow->class);
+    out_u16(&out, (uint16_t)flow->tenant.len);
+    out_slice(&out, flow->tenant);
+    out_slice(&out, flow->campaign);
+    out_seal(&out, out_start, &key);
+}
+
+int spool_flow_decode(struct slice record, uint32_t number, struct spool_flow *ret)
+{
+    const struct spool_key key = spool_key_flow(number);
+    struct record_in in;
+    int r = in_open(record, &key, true, SPOOL_RECORD_VERSION, &in);
+    if (r != 0) {
+        return r;
+    }
+    struct spool_flow flow = {.number = number, .class = (enum mail_class)in_u8(&in)};
+    size_t tenant_len = in_u16(&in);
+    flow.tenant = in_bytes(&in, tenant_len);
+    flow.campaign = in_bytes(&in, in.left);
+    if (in.failed || flow.class >= MAIL_CLASS_COUNT) {
+        return ERR_CORRUPT;
+    }
+    *ret = flow;
     return 0;
 }
 

@@ -31,19 +31,26 @@
 /* A key of any table; order of bytes is order of keys. */
 struct spool_key {
     size_t len;
-    unsigned char bytes[16];
+    unsigned char bytes[20];
 };
+
+#define SPOOL_OLD_QUEUE_KEY_BYTES 16 /* of a place in the queue before format 5: it has no flow */
 
 struct spool_key spool_key_id(uint64_t id);
 struct spool_key spool_key_part(uint64_t id, uint32_t number);
-struct spool_key spool_key_queue(uint64_t time, uint64_t id);
+struct spool_key spool_key_queue(uint32_t flow, uint64_t time, uint64_t id);
+struct spool_key spool_key_old_queue(uint64_t time, uint64_t id);
+struct spool_key spool_key_flow(uint32_t number);
 struct spool_key spool_key_quarantine(uint64_t id, uint8_t table, uint32_t number);
-/* name: at most 16 bytes */
+/* name: at most 20 bytes */
 struct spool_key spool_key_name(const char *name);
 /* false when the key does not have the length of its kind */
 MUST_USE bool spool_key_read_id(struct slice key, uint64_t *ret_id);
 MUST_USE bool spool_key_read_part(struct slice key, uint64_t *ret_id, uint32_t *ret_number);
-MUST_USE bool spool_key_read_queue(struct slice key, uint64_t *ret_time, uint64_t *ret_id);
+/* ret->class is the caller's to set */
+MUST_USE bool spool_key_read_queue(struct slice key, struct spool_position *ret);
+MUST_USE bool spool_key_read_old_queue(struct slice key, uint64_t *ret_time, uint64_t *ret_id);
+MUST_USE bool spool_key_read_flow(struct slice key, uint32_t *ret_number);
 
 /* A message record, decoded, with all that lies in it. */
 struct spool_message {
@@ -82,6 +89,14 @@ MUST_USE int spool_number_decode(struct slice record, const struct spool_key *ke
  * that are far too great, and shows them; nothing depends on either. Without them they are 0. */
 void spool_retry_encode(const struct spool_retry *retry, uint64_t id, void *out);
 MUST_USE int spool_retry_decode(struct slice record, uint64_t id, struct spool_retry *ret);
+
+/* A flow's names; the number is the key. */
+static inline size_t spool_flow_bytes(const struct spool_flow *flow)
+{
+    return SPOOL_RECORD_OVERHEAD + 1 + 2 + flow->tenant.len + flow->campaign.len;
+}
+void spool_flow_encode(const struct spool_flow *flow, void *out);
+MUST_USE int spool_flow_decode(struct slice record, uint32_t number, struct spool_flow *ret);
 
 /* out: SPOOL_REASON_BYTES_MAX; returns the bytes used */
 size_t spool_reason_encode(const struct spool_reason *reason, const struct spool_key *key,

@@ -10,6 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Ids skipped when the reservation is unreadable: more than any run hands out. */
+#define ID_GAP (1ULL << 40)
+
 /* limit: records of this call; *ret_deleted counts on, below limit means that all are gone */
 static int discard_some(struct spool_txn *t, uint64_t id, unsigned limit, unsigned *ret_deleted)
 {
@@ -69,6 +72,50 @@ int spool_last_number(struct spool_txn *t, enum spool_table table, uint64_t *ret
     *ret = 0;
     (void)(key.len >= 8 && spool_key_read_id(slice_to(key, 8), ret)); /* else not ours: 0 */
     return 0;
+}
+
+static bool has_lost(const struct spool_store *s, enum spool_table table)
+{
+    bool has_any = false;
+    for (unsigned i = 0; i < s->lost_count; i++) {
+        has_any = has_any || s->lost[i].table == (int)table;
+    }
+    return has_any;
+}
+
+int spool_read_first_id(struct spool_txn *t, uint64_t *ret)
+{
+    int r = spool_get_number(t, SPOOL_TABLE_META, SPOOL_META_IDS, ret);
+    if (r == ERR_MISSING) {
+        *ret = 1;
+        r = 0;
+    }
+    uint64_t floor = r == ERR_CORRUPT || has_lost(t->store, SPOOL_TABLE_META) ? ID_GAP : 0;
+    static const enum spool_table with_ids[] = {SPOOL_TABLE_MESSAGE, SPOOL_TABLE_BODY,
+                                                SPOOL_TABLE_RECIPIENTS, SPOOL_TABLE_QUARANTINE};
+    if (r == ERR_CORRUPT) {
+        *ret = 0;
+        r = 0;
+    }
+    for (size_t i = 0; r == 0 && i < sizeof(with_ids) / sizeof(with_ids[0]); i++) {
+        uint64_t last;
+        r = spool_last_number(t, with_ids[i], &last);
+        if (r == 0 && last + floor >= *ret) {
+            *ret = last + floor + 1;
+        }
+    }
+    return r;
+}
+
+int spool_reserve_sequence(struct spool_txn *t)
+{
+    uint64_t ids;
+    int r = spool_get_number(t, SPOOL_TABLE_META, SPOOL_META_IDS, &ids);
+    if (r != 0 && r != ERR_MISSING && r != ERR_CORRUPT) {
+        return r;
+    }
+    ids = r == 0 ? ids : 0;
+    return ids >= t->store->next_sequence ? 0 : spool_reserve_ids(t, t->store->next_sequence);
 }
 
 /* A large record is read from the file, as the disk may not be able to give all of it: zeros stand
@@ -153,7 +200,7 @@ int spool_quarantine(struct spool_txn *t, const struct spool_position *position)
 {
     const uint64_t id = position->id;
     const struct spool_key message = spool_key_id(id);
-    const struct spool_key place = spool_key_queue(position->time, id);
+    const struct spool_key place = spool_key_queue(position->flow, position->time, id);
     static const enum spool_table with_parts[] = {SPOOL_TABLE_BODY, SPOOL_TABLE_RECIPIENTS,
                                                   SPOOL_TABLE_STATE, SPOOL_TABLE_REASON};
     bool moved = false;
@@ -190,13 +237,14 @@ static int compare_ids(const void *a, const void *b)
 static int queued_ids(struct spool_txn *t, enum spool_table table, uint64_t *ids, uint64_t room,
                       uint64_t *at)
 {
-    const struct spool_key zero = spool_key_queue(0, 0);
+    const struct spool_key zero = spool_key_queue(0, 0, 0);
     struct slice key;
     struct slice record;
     int r = spool_table_seek(t, table, &zero, &key, &record);
     while (r == 0) {
-        uint64_t time;
-        if (spool_key_read_queue(key, &time, &ids[*at]) && *at < room - 1) {
+        struct spool_position p;
+        if (spool_key_read_queue(key, &p) && *at < room - 1) {
+            ids[*at] = p.id;
             ++*at;
         }
         r = spool_table_next(t, table, &key, &record);
@@ -213,22 +261,24 @@ static int requeue(struct spool_txn *t, uint64_t id, struct slice record)
     struct spool_retry retry;
     struct slice state;
     usec_t not_before = 0;
+    uint32_t flow = 0;
     if (spool_message_decode(record, id, true, &m) == 0) {
         not_before = m.envelope.not_before;
+        flow = spool_flow_of(t->store, &m.envelope);
     }
     int r = spool_table_get(t, SPOOL_TABLE_STATE, &key, &state);
     if (r == 0 && spool_retry_decode(state, id, &retry) == 0 && retry.due > 0) {
-        place = (struct spool_position){SPOOL_DEFERRED, (uint64_t)retry.due, id};
+        place = (struct spool_position){SPOOL_DEFERRED, (uint64_t)retry.due, id, flow};
         return spool_queue_at(t, &place);
     }
     if (r != 0 && r != ERR_MISSING) {
         return r;
     }
     if (not_before > 0) {
-        place = (struct spool_position){SPOOL_HELD, (uint64_t)not_before, id};
+        place = (struct spool_position){SPOOL_HELD, (uint64_t)not_before, id, flow};
         return spool_queue_at(t, &place);
     }
-    return spool_queue_incoming(t, id, &place);
+    return spool_queue_incoming(t, id, flow, &place);
 }
 
 /* Walks the messages beside the sorted ids of all queue entries. */

@@ -155,6 +155,12 @@ static int note_bad(struct salvage *v, enum spool_table table, struct slice key,
     return spool_ids_add(table == SPOOL_TABLE_STATE ? &v->findings.repeat : &v->findings.bad, id);
 }
 
+static bool is_queue(enum spool_table table)
+{
+    return table == SPOOL_TABLE_INCOMING || table == SPOOL_TABLE_DEFERRED ||
+           table == SPOOL_TABLE_HELD;
+}
+
 static int copy_record(struct salvage *v, enum spool_table table, const struct spool_node *node)
 {
     struct slice value;
@@ -171,11 +177,19 @@ static int copy_record(struct salvage *v, enum spool_table table, const struct s
     if (table == SPOOL_TABLE_META || table == SPOOL_TABLE_TWIN) {
         return err != 0 ? 0 : copy_number(v, &key, value);
     }
+    if (is_queue(table) && node->key.len == SPOOL_OLD_QUEUE_KEY_BYTES) {
+        v->report->is_queue_guess =
+            true; /* a place of a format before 5: the message is queued anew */
+        return 0;
+    }
     v->greatest_id = id > v->greatest_id ? id : v->greatest_id;
     if (table == SPOOL_TABLE_STAGING) {
         return spool_ids_add(&v->findings.staged, id);
     }
     if (err != 0 || !spool_salvage_is_good(table, &key, value)) {
+        if (table == SPOOL_TABLE_FLOW) {
+            return 0; /* its names are in the messages as well: spool_flows_load */
+        }
         return note_bad(v, table, node->key, id);
     }
     err = put_record(v, table, &key, value);
@@ -225,9 +239,7 @@ static int on_bad(void *ctx, const struct spool_place *place, const char *bytes,
     (void)err; /* whatever it is */
     v->report->bad_pages++;
     v->has_hole = v->has_hole || !place->is_leaf;
-    bool is_queue = v->table == SPOOL_TABLE_INCOMING || v->table == SPOOL_TABLE_DEFERRED ||
-                    v->table == SPOOL_TABLE_HELD;
-    v->report->is_queue_guess = v->report->is_queue_guess || is_queue;
+    v->report->is_queue_guess = v->report->is_queue_guess || is_queue((enum spool_table)v->table);
     int r = 0;
     if (v->table == SPOOL_TABLE_STATE) {
         r = spool_findings_add_range(&v->findings, first_id(place->lo, 0),

@@ -72,6 +72,7 @@ static uint64_t *find_id(const struct spool_ids *ids, uint64_t id)
 
 bool spool_salvage_key(enum spool_table table, struct slice key, uint64_t *ret_id)
 {
+    struct spool_position place;
     uint32_t number;
     uint64_t time;
     *ret_id = 0;
@@ -87,7 +88,13 @@ bool spool_salvage_key(enum spool_table table, struct slice key, uint64_t *ret_i
     case SPOOL_TABLE_INCOMING:
     case SPOOL_TABLE_DEFERRED:
     case SPOOL_TABLE_HELD:
-        return spool_key_read_queue(key, &time, ret_id);
+        if (spool_key_read_old_queue(key, &time, ret_id)) {
+            return true; /* of a format before 5 */
+        }
+        *ret_id = spool_key_read_queue(key, &place) ? place.id : 0;
+        return key.len == spool_key_queue(0, 0, 0).len;
+    case SPOOL_TABLE_FLOW:
+        return spool_key_read_flow(key, &number);
     case SPOOL_TABLE_QUARANTINE:
         return key.len == 13;
     case SPOOL_TABLE_META:
@@ -126,6 +133,10 @@ bool spool_salvage_is_good(enum spool_table table, const struct spool_key *key, 
     if (spool_queue_table(SPOOL_INCOMING) == table || spool_queue_table(SPOOL_DEFERRED) == table ||
         spool_queue_table(SPOOL_HELD) == table) {
         return value.len == 0;
+    }
+    if (table == SPOOL_TABLE_FLOW) {
+        struct spool_flow flow;
+        return spool_key_read_flow(name, &number) && spool_flow_decode(value, number, &flow) == 0;
     }
     if (!spool_key_read_part(name, &id, &number)) {
         return false;
@@ -290,7 +301,7 @@ static int settle_message(struct settling *s, uint64_t id, struct slice record)
         tell_fate(s, may_repeat(s, id, recipients) ? SPOOL_REPEAT : SPOOL_KEPT, id);
         return spool_ids_add(&s->alive, id);
     }
-    const struct spool_position nowhere = {SPOOL_INCOMING, 0, id};
+    const struct spool_position nowhere = {SPOOL_INCOMING, 0, id, 0};
     err = spool_quarantine(s->txn, &nowhere);
     return err != 0 ? err : spool_ids_add(&s->lost, id);
 }
@@ -321,16 +332,16 @@ static int settle_messages(struct settling *s)
 /* Places of what is not there, and second places, go. */
 static int settle_queue(struct settling *s, enum spool_table table)
 {
-    struct spool_key from = spool_key_queue(0, 0);
+    struct spool_key from = spool_key_queue(0, 0, 0);
     for (;;) {
         struct slice key;
         struct slice record;
-        uint64_t time;
-        uint64_t id = 0;
+        struct spool_position p;
         int err = spool_table_seek(s->txn, table, &from, &key, &record);
-        if (err != 0 || !spool_key_read_queue(key, &time, &id)) {
-            return err == ERR_MISSING ? 0 : err;
+        if (err != 0 || !spool_key_read_queue(key, &p)) {
+            return err == ERR_MISSING ? 0 : err; /* keys of another kind were not copied */
         }
+        const uint64_t id = p.id, time = p.time;
         const uint64_t *there = find_id(&s->alive, id);
         if (there != NULL && !s->is_placed[there - s->alive.items]) {
             s->is_placed[there - s->alive.items] = 1;
@@ -346,7 +357,7 @@ static int settle_queue(struct settling *s, enum spool_table table)
         if (err != 0) {
             return err;
         }
-        from = spool_key_queue(id == UINT64_MAX ? time + 1 : time, id + 1);
+        from = spool_key_queue(p.flow, id == UINT64_MAX ? time + 1 : time, id + 1);
     }
 }
 
@@ -392,6 +403,15 @@ static void tell_lost(struct settling *s)
     }
 }
 
+/* What was copied of the flow table, and numbers of places that have lost their names. */
+static int load_flows(struct settling *s)
+{
+    s->store->counts_differ = true;
+    s->store->flows.is_doubted = true;
+    int err = spool_flows_load(s->txn);
+    return err != 0 ? err : spool_flows_next_sequence(s->txn, &s->store->next_sequence);
+}
+
 static int settle_all(struct settling *s)
 {
     static const enum spool_table parts[] = {SPOOL_TABLE_BODY, SPOOL_TABLE_RECIPIENTS,
@@ -414,12 +434,10 @@ static int settle_all(struct settling *s)
         err = is_lost ? spool_ids_add(&s->lost, id) : 0;
     }
     if (err == 0) {
-        uint64_t last;
-        err = spool_last_number(s->txn, SPOOL_TABLE_INCOMING, &last);
-        s->store->next_sequence = last + 1;
-        s->store->counts_differ = true;
+        err = load_flows(s);
     }
     err = err != 0 ? err : spool_requeue_lost(s->txn, &requeued);
+    err = err != 0 ? err : spool_reserve_sequence(s->txn);
     return err != 0 ? err : spool_restore_reasons(s->txn);
 }
 

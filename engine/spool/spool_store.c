@@ -11,6 +11,7 @@
 #include "engine/spool/spool_meta.h"
 #include "engine/spool/spool_repair.h"
 #include "engine/spool/spool_table.h"
+#include "engine/spool/spool_takeover.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -25,16 +26,15 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#define FORMAT_VERSION 4
+#define FORMAT_VERSION 5
 #define FORMAT_OLDEST                                                                              \
-    1 /* has no journal; 2 has no held messages, and neither has metadata; 3 has no twin table */
+    1 /* has no journal; 2 has no held messages, and neither has metadata; 3 has no twin table; 4 has \
+         no flows */
 #define MAX_READERS  512
 #define TEXT_BYTES   256
 #define LOCK_FILE    "spool.lock"
 #define BALLAST_FILE "ballast"
 #define CLEAR_LIMIT  4096 /* records a transaction at start: bounds its dirty pages */
-/* Ids skipped when the reservation is unreadable: more than any run hands out. */
-#define ID_GAP (1ULL << 40)
 
 static const char *const table_names[SPOOL_TABLE_COUNT] = {
     [SPOOL_TABLE_MESSAGE] = "message",
@@ -49,6 +49,7 @@ static const char *const table_names[SPOOL_TABLE_COUNT] = {
     [SPOOL_TABLE_META] = "meta",
     [SPOOL_TABLE_HELD] = "held",
     [SPOOL_TABLE_TWIN] = "twin",
+    [SPOOL_TABLE_FLOW] = "flow",
 };
 
 const char *spool_table_name(enum spool_table table)
@@ -308,58 +309,64 @@ static int clear_some(struct spool_txn *t, void *arg)
     return spool_clear_staging(t, CLEAR_LIMIT, arg);
 }
 
-static int read_version(struct spool_txn *t, void *arg)
-{
-    uint64_t *version = arg;
-    int r = spool_get_number(t, SPOOL_TABLE_META, SPOOL_META_VERSION, version);
-    if (r == ERR_MISSING || r == ERR_CORRUPT) {
-        /* New, or one damaged record: every record tells its own version as well. */
-        *version = FORMAT_VERSION;
-        r = spool_put_number(t, SPOOL_TABLE_META, SPOOL_META_VERSION, FORMAT_VERSION);
-    } else if (r == 0 && *version >= FORMAT_OLDEST && *version < FORMAT_VERSION) {
-        *version = FORMAT_VERSION; /* an older program must not open it again */
-        r = spool_put_number(t, SPOOL_TABLE_META, SPOOL_META_VERSION, FORMAT_VERSION);
-    }
-    return r;
-}
-
-static bool has_lost(const struct spool_store *s, enum spool_table table)
+static bool has_phantoms(const struct spool_store *s)
 {
     bool has_any = false;
-    for (unsigned i = 0; i < s->lost_count; i++) {
-        has_any = has_any || s->lost[i].table == (int)table;
+    for (int i = 0; i < SPOOL_TABLE_COUNT; i++) {
+        has_any = has_any || s->phantoms[i] != 0;
     }
     return has_any;
 }
 
-static int read_first_id(struct spool_txn *t, uint64_t *ret)
+/* From now on an older program must not open it again, and takes part in no takeover. */
+static int put_version(struct spool_txn *t, bool may_have_old, uint64_t *version)
 {
-    int r = spool_get_number(t, SPOOL_TABLE_META, SPOOL_META_IDS, ret);
-    if (r == ERR_MISSING) {
-        *ret = 1;
-        r = 0;
+    *version = FORMAT_VERSION;
+    int r = spool_put_number(t, SPOOL_TABLE_META, SPOOL_META_VERSION, FORMAT_VERSION);
+    return r == 0 && may_have_old ? spool_put_number(t, SPOOL_TABLE_META, SPOOL_META_TAKEOVER, 1)
+                                  : r;
+}
+
+static int read_version(struct spool_txn *t, void *arg)
+{
+    uint64_t *version = arg;
+    uint64_t messages;
+    int r = spool_get_number(t, SPOOL_TABLE_META, SPOOL_META_VERSION, version);
+    if (r == ERR_MISSING || r == ERR_CORRUPT) {
+        /* New, or one damaged record: every record tells its own version as well. */
+        r = spool_table_count(t, SPOOL_TABLE_MESSAGE, &messages);
+        r = r == 0 ? put_version(t, messages > 0, version) : r;
+    } else if (r == 0 && *version >= FORMAT_OLDEST && *version < FORMAT_VERSION) {
+        r = put_version(t, true, version);
     }
-    uint64_t floor = r == ERR_CORRUPT || has_lost(t->store, SPOOL_TABLE_META) ? ID_GAP : 0;
-    static const enum spool_table with_ids[] = {SPOOL_TABLE_MESSAGE, SPOOL_TABLE_BODY,
-                                                SPOOL_TABLE_RECIPIENTS, SPOOL_TABLE_QUARANTINE};
-    if (r == ERR_CORRUPT) {
-        *ret = 0;
-        r = 0;
-    }
-    for (size_t i = 0; r == 0 && i < sizeof(with_ids) / sizeof(with_ids[0]); i++) {
-        uint64_t last;
-        r = spool_last_number(t, with_ids[i], &last);
-        if (r == 0 && last + floor >= *ret) {
-            *ret = last + floor + 1;
-        }
-    }
+    return r;
+}
+
+static int load_flows(struct spool_txn *t, void *arg)
+{
+    struct spool_store *s = arg;
+    bool is_doubted = s->flows.is_doubted || s->was_killed || s->counts_differ ||
+                      s->lost_count > 0 || has_phantoms(s);
+    spool_flows_fini(&s->flows);
+    s->flows.is_doubted = is_doubted;
+    return spool_flows_load(t);
+}
+
+/* Each message takes an id and a place once, so no sequence reached the ids that may be used now,
+ * except after a repair. */
+static int read_sequence(struct spool_txn *t)
+{
+    struct spool_store *s = t->store;
+    uint64_t next = 0;
+    int r = s->flows.is_doubted ? spool_flows_next_sequence(t, &next) : 0;
+    s->next_sequence = next > s->first_id ? next : s->first_id;
     return r;
 }
 
 static int read_start(struct spool_txn *t, void *arg)
 {
     struct spool_store *s = arg;
-    int r = read_first_id(t, &s->first_id);
+    int r = spool_read_first_id(t, &s->first_id);
     if (r != 0) {
         return r;
     }
@@ -377,14 +384,13 @@ static int read_start(struct spool_txn *t, void *arg)
         return r;
     }
     s->latest = s->clock;
-    uint64_t last;
-    r = spool_last_number(t, SPOOL_TABLE_INCOMING, &last);
-    if (r != 0) {
-        return r;
-    }
-    s->next_sequence = last + 1;
+    r = read_sequence(t);
     uint64_t requeued;
-    r = spool_requeue_lost(t, &requeued);
+    r = r == 0 ? spool_requeue_lost(t, &requeued) : r;
+    if (r == 0 && s->next_sequence > s->first_id) {
+        s->first_id = s->next_sequence;
+        r = spool_reserve_sequence(t);
+    }
     return r == 0 ? spool_restore_reasons(t) : r;
 }
 
@@ -402,6 +408,12 @@ static int contents_read(struct spool_store *s, char *text)
     bool is_clear = false;
     while (r == 0 && !is_clear) {
         r = run_txn(s, clear_some, &is_clear);
+    }
+    if (r == 0) {
+        r = run_txn(s, load_flows, s);
+    }
+    if (r == 0) {
+        r = spool_take_over(s);
     }
     if (r == 0) {
         r = spool_journal_open(s);
@@ -478,6 +490,7 @@ int spool_store_open(const struct spool_options *options, struct spool_store **r
     s->journal.fd = -1;
     s->txn.store = s;
     list_init(&s->readers);
+    spool_flows_init(&s->flows);
     int r = -pthread_mutex_init(&s->readers_lock, NULL);
     if (r != 0) {
         free(s->path);
@@ -510,15 +523,6 @@ static void env_close(struct spool_store *s)
     }
 }
 
-static bool has_phantoms(const struct spool_store *s)
-{
-    bool has_any = false;
-    for (int i = 0; i < SPOOL_TABLE_COUNT; i++) {
-        has_any = has_any || s->phantoms[i] != 0;
-    }
-    return has_any;
-}
-
 /* What the next start goes by: all that is known to be bad has been mended by it. Where a table
  * counts what it has lost each start counts anew. */
 static void say_stopped(struct spool_store *s)
@@ -548,6 +552,7 @@ void spool_store_close(struct spool_store *s)
         (void)close(s->folder_fd); /* read only */
     }
     (void)pthread_mutex_destroy(&s->readers_lock); /* cannot fail: no thread holds the lock */
+    spool_flows_fini(&s->flows);
     free(s->lost);
     free(s->path);
     free(s);
@@ -642,6 +647,7 @@ int spool_store_reopen(struct spool_store *s, void (*wake)(void *ctx), void *ctx
     env_close(s);
     int r = spool_meta_settle(s);
     if (r == 0 && must_look) {
+        spool_flows_doubt(&s->flows);
         r = inspect_anew(s);
     }
     if (r == 0) {

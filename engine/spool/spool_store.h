@@ -7,10 +7,11 @@
  *   recipients  id, batch -> packed addresses of a larger envelope; immutable
  *   state       id, batch -> one byte a recipient; id, 0xffffffff -> attempts, flags
  *   reason      id, recipient -> last reply of a deferred or failed recipient
- *   incoming    sequence, id -> nothing; new messages in the order of their commits
- *   deferred    due time, id -> nothing; messages that wait for a retry
- *   held        time, id -> nothing; messages not wanted before: scheduled, or suspended by an
- *               order
+ *   incoming    flow, sequence, id -> nothing; new messages in the order of their commits
+ *   deferred    flow, due time, id -> nothing; messages that wait for a retry
+ *   held        flow, time, id -> nothing; messages not wanted before: scheduled, or suspended by
+ *               an order
+ *   flow        number -> class, tenant, campaign; see spool_flow.h
  *   staging     id -> nothing; receptions that are not committed; the only table cleared at start
  *   quarantine  id, table, number -> bytes of a damaged message's records, as found
  *   meta        version, id reservation, the duplicate bound in force, messages in quarantine, the
@@ -98,12 +99,21 @@ struct spool_envelope {
 
 enum spool_class { SPOOL_INCOMING = 0, SPOOL_DEFERRED = 1, SPOOL_HELD = 2, SPOOL_CLASS_COUNT };
 
-/* Where a message stands in the queue table. INCOMING: time is the commit sequence; DEFERRED: the
- * due time (wall); HELD: when it ceases to be scheduled or suspended (wall). */
+/* Where a message stands in the queue table. INCOMING: time is the commit sequence, which is one for
+ * all flows; DEFERRED: the due time (wall); HELD: when it ceases to be scheduled or suspended (wall).
+ */
 struct spool_position {
     uint8_t class; /* enum spool_class */
     uint64_t time;
     uint64_t id;
+    uint32_t flow; /* its number; 0: normal mail of nobody */
+};
+
+/* Mail that takes turns with other mail: of one class, tenant and campaign. Names in lower case. */
+struct spool_flow {
+    uint32_t number;
+    enum mail_class class;
+    struct slice tenant, campaign;
 };
 
 enum spool_recipient_state {
@@ -140,6 +150,8 @@ struct spool_options {
     uint64_t reserve;  /* bytes of pages and disk that intake leaves free */
     uint64_t ballast;  /* bytes of the file that is given up when others fill the disk */
     uint64_t journal;  /* bytes of the journal file; 0: none */
+    unsigned takeover; /* places that one transaction takes over from an older format; 0: as many as
+                        * suit */
 };
 
 /* Opens or creates the spool, takes its lock, clears staging.
@@ -241,6 +253,9 @@ MUST_USE int spool_put_message(struct spool_txn *, const struct spool_envelope *
 MUST_USE int spool_put_journaled(struct spool_txn *, const struct spool_envelope *,
                                  struct slice packed_recipients, struct slice body,
                                  const struct spool_position *);
+/* The last thing that a transaction does which has absorbed the journal: numbers of flows that no place
+ * has any more can be given again, some at a time. */
+MUST_USE int spool_forget_flows(struct spool_txn *);
 /* Ends the journal's generation with this transaction, which must hold or have removed all that the
  * journal holds: from the commit on the journal is empty. */
 MUST_USE int spool_absorb_journal(struct spool_txn *);
@@ -322,19 +337,28 @@ MUST_USE int spool_read_states(struct spool_reader *, uint64_t id, uint32_t batc
 MUST_USE int spool_read_retry(struct spool_reader *, uint64_t id, struct spool_retry *ret);
 MUST_USE int spool_read_reason(struct spool_reader *, uint64_t id, uint32_t index,
                                struct spool_reason *ret);
-/* The first entry after *position (NULL or all zero: from the class's start) within the class;
- * ERR_MISSING at the end. Malformed entries are passed over. */
+/* The first entry after *position (NULL or all zero: from the class's start) within the class, which
+ * is in the order of flows, and within a flow in that of time; ERR_MISSING at the end. Malformed
+ * entries are passed over. */
 MUST_USE int spool_scan(struct spool_reader *, enum spool_class class,
                         const struct spool_position *after, struct spool_position *ret);
+/* The first entry of the same flow after *position; ERR_MISSING at its end. */
+MUST_USE int spool_scan_flow(struct spool_reader *, const struct spool_position *after,
+                             struct spool_position *ret);
 
-/* Asks the kernel for the pages of the messages behind *after, at most `limit` and of a time up to
- * `until`, so that reading them later does not wait for the disk page by page. Bodies in chunks are
+/* The flow with this number. errors: ERR_MISSING, ERR_CORRUPT */
+MUST_USE int spool_read_flow(struct spool_reader *, uint32_t number, struct spool_flow *ret);
+/* The flow with the least number above `after`; ERR_MISSING at the end. Damaged ones have no names.
+ */
+MUST_USE int spool_next_flow(struct spool_reader *, uint32_t after, struct spool_flow *ret);
+
+/* Asks the kernel for the pages of the messages of the flow behind *after, at most `limit` and of a
+ * time up to `until`, so that reading them later does not wait for the disk page by page. Bodies in chunks are
  * not among them. ret_last: the last message asked for; untouched when there is none.
  *
  * returns the number of messages; what cannot be read ends it early */
-uint32_t spool_prefetch(struct spool_reader *, enum spool_class class,
-                        const struct spool_position *after, uint64_t until, uint32_t limit,
-                        struct spool_position *ret_last);
+uint32_t spool_prefetch(struct spool_reader *, const struct spool_position *after, uint64_t until,
+                        uint32_t limit, struct spool_position *ret_last);
 
 struct spool_counts {
     uint64_t messages, incoming, deferred, held, quarantined; /* messages each */

@@ -43,6 +43,7 @@ int spool_begin(struct spool_store *s, struct spool_txn **ret)
         s->must_reopen = rc == MDB_PANIC;
         return spool_error(rc);
     }
+    assert(s->flows.touched == NULL);
     memset(t->cursors, 0, sizeof(t->cursors));
     t->error = 0;
     t->generation = 0;
@@ -55,6 +56,7 @@ void spool_abort(struct spool_txn *t)
     if (t != NULL && t->txn != NULL) {
         mdb_txn_abort(t->txn);
         t->txn = NULL;
+        spool_flows_aborted(&t->store->flows);
     }
 }
 
@@ -87,10 +89,12 @@ int spool_commit(struct spool_txn *t)
     t->txn = NULL;
     if (rc != 0) {
         /* A failed write or sync: what the page cache holds now need not be on the disk. */
+        spool_flows_aborted(&t->store->flows);
         t->store->must_reopen = true;
         return write_error(t->store, rc);
     }
     spool_note_commit(t->store);
+    spool_flows_committed(&t->store->flows);
     if (t->generation != 0) {
         spool_journal_restart(t->store, t->generation);
     }
@@ -231,6 +235,18 @@ int spool_table_last(struct spool_txn *t, enum spool_table table, struct slice *
 {
     struct slice record;
     return cursor_get(t, table, NULL, MDB_LAST, ret_key, &record);
+}
+
+int spool_table_seek_back(struct spool_txn *t, enum spool_table table, const struct spool_key *to,
+                          struct slice *ret_key)
+{
+    struct slice record;
+    int r = cursor_get(t, table, to, MDB_SET_RANGE, ret_key, &record);
+    if (r == ERR_MISSING) {
+        return cursor_get(t, table, NULL, MDB_LAST, ret_key, &record);
+    }
+    bool is_it = r == 0 && slice_eq(*ret_key, slice_make((const char *)to->bytes, to->len));
+    return r != 0 || is_it ? r : cursor_get(t, table, NULL, MDB_PREV, ret_key, &record);
 }
 
 /* LMDB frees the pages that the head of a large value names, whatever they are. */

@@ -33,6 +33,9 @@ MUST_USE int spool_table_next(struct spool_txn *t, enum spool_table table, struc
                               struct slice *ret_record);
 /* errors: as get */
 MUST_USE int spool_table_last(struct spool_txn *t, enum spool_table table, struct slice *ret_key);
+/* The last record at or before the key. errors: as get */
+MUST_USE int spool_table_seek_back(struct spool_txn *t, enum spool_table table,
+                                   const struct spool_key *to, struct slice *ret_key);
 /* Delete what the table's cursor stands on. */
 MUST_USE int spool_table_del_here(struct spool_txn *t, enum spool_table table);
 /* Delete a record; it need not be there. */
@@ -58,7 +61,7 @@ MUST_USE int spool_put_number(struct spool_txn *t, enum spool_table table, const
 /* The entry of a message that has none; in spool_txn.c. */
 MUST_USE int spool_queue_at(struct spool_txn *t, const struct spool_position *position);
 /* An INCOMING entry of the next sequence for a message that has none; in spool_txn.c. */
-MUST_USE int spool_queue_incoming(struct spool_txn *t, uint64_t id,
+MUST_USE int spool_queue_incoming(struct spool_txn *t, uint64_t id, uint32_t flow,
                                   struct spool_position *ret_position);
 
 #endif

@@ -59,18 +59,23 @@ int spool_put_recipients(struct spool_txn *t, uint64_t id, uint32_t batch, struc
 
 int spool_queue_at(struct spool_txn *t, const struct spool_position *p)
 {
-    const struct spool_key key = spool_key_queue(p->time, p->id);
+    const struct spool_key key = spool_key_queue(p->flow, p->time, p->id);
     void *at;
+    int r = p->flow == 0 ? 0 : spool_flow_store(t, p->flow);
+    if (r != 0) {
+        return r;
+    }
     if (p->class != SPOOL_INCOMING) {
         return spool_table_put(t, spool_queue_table(p->class), &key, 0, &at);
     }
-    int r = spool_table_append(t, SPOOL_TABLE_INCOMING, &key, 0, &at);
+    r = spool_table_append(t, SPOOL_TABLE_INCOMING, &key, 0, &at);
     return r == -EEXIST ? 0 : r;
 }
 
-int spool_queue_incoming(struct spool_txn *t, uint64_t id, struct spool_position *ret_position)
+int spool_queue_incoming(struct spool_txn *t, uint64_t id, uint32_t flow,
+                         struct spool_position *ret_position)
 {
-    struct spool_position position = {SPOOL_INCOMING, t->store->next_sequence, id};
+    struct spool_position position = {SPOOL_INCOMING, t->store->next_sequence, id, flow};
     int r = spool_queue_at(t, &position);
     if (r == 0) {
         t->store->next_sequence++;
@@ -81,7 +86,7 @@ int spool_queue_incoming(struct spool_txn *t, uint64_t id, struct spool_position
 
 static int queue_del(struct spool_txn *t, const struct spool_position *p)
 {
-    const struct spool_key key = spool_key_queue(p->time, p->id);
+    const struct spool_key key = spool_key_queue(p->flow, p->time, p->id);
     return spool_table_del(t, spool_queue_table(p->class), &key);
 }
 
@@ -148,12 +153,13 @@ int spool_put_message(struct spool_txn *t, const struct spool_envelope *envelope
                       struct spool_position *ret_position)
 {
     int r = put_records(t, envelope, packed_recipients, body);
+    const uint32_t flow = spool_flow_of(t->store, envelope);
     if (r == 0 && envelope->not_before > 0) {
         *ret_position =
-            (struct spool_position){SPOOL_HELD, (uint64_t)envelope->not_before, envelope->id};
+            (struct spool_position){SPOOL_HELD, (uint64_t)envelope->not_before, envelope->id, flow};
         r = spool_queue_at(t, ret_position);
     } else if (r == 0) {
-        r = spool_queue_incoming(t, envelope->id, ret_position);
+        r = spool_queue_incoming(t, envelope->id, flow, ret_position);
     }
     return r == 0 ? unstage(t, envelope->id) : r;
 }

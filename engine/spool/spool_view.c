@@ -324,21 +324,21 @@ int spool_scan(struct spool_reader *r, enum spool_class class, const struct spoo
                struct spool_position *ret)
 {
     assert(spool_reader_is_active(r));
-    assert(after == NULL || after->id == 0 || after->class == class);
+    assert(after == NULL || (after->id == 0 && after->flow == 0) || after->class == class);
     MDB_cursor *cursor;
     int rc = scan_cursor(r, class, &cursor);
     if (rc != 0) {
         return spool_error(rc);
     }
     const struct spool_position start = after == NULL ? (struct spool_position){0} : *after;
-    const struct spool_key from = spool_key_queue(start.time, start.id);
+    const struct spool_key from = spool_key_queue(start.flow, start.time, start.id);
     MDB_val k = spool_val(&from);
     MDB_val v;
     rc = mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE);
     while (rc == 0) {
         struct spool_position found = {.class = (uint8_t) class};
-        if (spool_key_read_queue(spool_slice(&k), &found.time, &found.id) &&
-            (found.time != start.time || found.id != start.id)) {
+        if (spool_key_read_queue(spool_slice(&k), &found) &&
+            (found.time != start.time || found.id != start.id || found.flow != start.flow)) {
             *ret = found;
             return 0;
         }
@@ -347,14 +347,66 @@ int spool_scan(struct spool_reader *r, enum spool_class class, const struct spoo
     return spool_reader_result(r, spool_error(rc), NULL);
 }
 
-uint32_t spool_prefetch(struct spool_reader *r, enum spool_class class,
-                        const struct spool_position *after, uint64_t until, uint32_t limit,
-                        struct spool_position *ret_last)
+int spool_scan_flow(struct spool_reader *r, const struct spool_position *after,
+                    struct spool_position *ret)
+{
+    struct spool_position found;
+    int rc = spool_scan(r, (enum spool_class)after->class, after, &found);
+    if (rc == 0 && found.flow != after->flow) {
+        return ERR_MISSING;
+    }
+    if (rc == 0) {
+        *ret = found;
+    }
+    return rc;
+}
+
+int spool_read_flow(struct spool_reader *r, uint32_t number, struct spool_flow *ret)
+{
+    const struct spool_key key = spool_key_flow(number);
+    struct slice record;
+    if (number == 0) {
+        *ret =
+            (struct spool_flow){.class = MAIL_NORMAL, .tenant = SLICE(""), .campaign = SLICE("")};
+        return 0;
+    }
+    int rc = view_get(r, SPOOL_TABLE_FLOW, &key, &record);
+    return rc != 0 ? rc : spool_flow_decode(record, number, ret);
+}
+
+int spool_next_flow(struct spool_reader *r, uint32_t after, struct spool_flow *ret)
+{
+    assert(spool_reader_is_active(r));
+    MDB_cursor *cursor;
+    int rc = mdb_cursor_open(r->txn, r->store->dbi[SPOOL_TABLE_FLOW], &cursor);
+    if (rc != 0) {
+        return spool_error(rc);
+    }
+    const struct spool_key from = spool_key_flow(after);
+    MDB_val k = spool_val(&from);
+    MDB_val v;
+    rc = mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE);
+    while (rc == 0) {
+        uint32_t number;
+        if (spool_key_read_flow(spool_slice(&k), &number) && number > after) {
+            *ret = (struct spool_flow){
+                .number = number, .class = MAIL_NORMAL, .tenant = SLICE(""), .campaign = SLICE("")};
+            (void)!spool_flow_decode(spool_slice(&v), number, ret); /* damaged: it has no names */
+            break;
+        }
+        rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT);
+    }
+    mdb_cursor_close(cursor);
+    return spool_reader_result(r, spool_error(rc), NULL);
+}
+
+uint32_t spool_prefetch(struct spool_reader *r, const struct spool_position *after, uint64_t until,
+                        uint32_t limit, struct spool_position *ret_last)
 {
     struct spool_position at = *after;
     struct page_run run = {NULL, NULL};
     uint32_t count = 0;
-    while (count < limit && spool_scan(r, class, &at, &at) == 0 && at.time <= until) {
+    while (count < limit && spool_scan_flow(r, &at, &at) == 0 && at.time <= until) {
         const struct spool_key key = spool_key_id(at.id);
         struct slice record = SLICE("");
         /* Finds where the record lies, without touching its bytes. */

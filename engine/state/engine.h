@@ -41,6 +41,9 @@ struct spool_writer;
 struct settings;
 struct worker;
 
+/* Numbers of flows fall on these places; those below it have one each. */
+enum { ENGINE_BACKLOG_PLACES = 1 << 16 };
+
 enum engine_gate {
     ENGINE_GATE_OPEN = 0,
     ENGINE_GATE_LOW_SPACE = 1, /* intake is refused: below spool_reserve */
@@ -127,8 +130,9 @@ struct engine {
     _Atomic int64_t next_scan;     /* monotonic: when deferred mail is looked for again */
     _Atomic uint64_t next_held;    /* wall: when the next held message that is not active is due */
     _Atomic uint64_t next_session; /* number of an outbound session in a trace */
-    _Atomic bool has_backlog;      /* changed by backlog.h alone */
-    _Atomic uint64_t recipients_in_core; /* changed by in_core.h alone */
+    _Atomic uint32_t backlogs;     /* flows that have one; changed by backlog.h alone */
+    _Atomic uint8_t backlog_of[ENGINE_BACKLOG_PLACES]; /* the same, by number of the flow */
+    _Atomic uint64_t recipients_in_core;               /* changed by in_core.h alone */
 };
 
 /* A message id that was never used and never will be again. Any thread.

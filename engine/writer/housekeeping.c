@@ -114,7 +114,7 @@ void housekeeping_park(struct housekeeping *h, const struct spool_position *from
     }
     h->parks = parks;
     h->parks[h->park_count++] =
-        (struct housekeeping_park){*from, {SPOOL_HELD, (uint64_t)until, from->id}};
+        (struct housekeeping_park){*from, {SPOOL_HELD, (uint64_t)until, from->id, from->flow}};
 }
 
 static bool needs_ids(const struct housekeeping *h)
@@ -211,7 +211,7 @@ void housekeeping_committed(struct housekeeping *h, struct outbox *to_activator)
     for (uint32_t i = 0; i < h->park_count; i++) {
         letter_put_settled(to_activator, NULL, h->parks[i].to.id);
         /* After LETTER_SETTLED, so that the activator no longer takes the message for active. */
-        letter_put_held(to_activator, h->parks[i].to.time);
+        letter_put_held(to_activator, h->parks[i].to.flow, h->parks[i].to.time);
     }
     h->damaged_count = 0;
     h->discard_count -= h->discarded;

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 
 /* A message that is not delivered after this time moves to the tables, where reports see it and its
  * content takes no memory; so do all of them when they have BYTES_MAX bytes. A message that the
@@ -16,7 +17,7 @@ enum { BYTES_MAX = 8 << 20 };
 
 void journaled_init(struct journaled *j)
 {
-    *j = (struct journaled){0};
+    memset(j, 0, sizeof(*j));
     list_init(&j->messages);
 }
 
@@ -25,6 +26,7 @@ static void let_go(struct journaled *j, struct message *m)
     list_remove(&m->account.journaled);
     j->bytes -= m->body_bytes;
     j->unannounced -= m->account.is_unannounced;
+    j->unannounced_of[m->position.flow % JOURNALED_PLACES] -= m->account.is_unannounced;
     m->account.is_unannounced = false;
 }
 
@@ -41,6 +43,7 @@ void journaled_take_back(struct journaled *j, struct message *m, usec_t now)
 {
     assert(list_is_linked(&m->account.journaled) && !m->account.is_unannounced);
     m->account.is_unannounced = true;
+    j->unannounced_of[m->position.flow % JOURNALED_PLACES]++;
     if (j->unannounced++ == 0) {
         j->unannounced_since = now;
     }
@@ -110,18 +113,26 @@ int journaled_put(const struct journaled *j, struct spool_txn *txn)
     return 0;
 }
 
-void journaled_absorbed(struct journaled *j, void (*announce)(void *ctx, uint64_t position),
-                        void *ctx)
+void journaled_absorbed(struct journaled *j,
+                        void (*announce)(void *ctx, uint32_t flow, uint64_t place), void *ctx)
 {
+    /* The newest of a run of one flow speaks for the run. */
     uint64_t newest = 0;
+    uint32_t flow = 0;
     list_foreach_safe(m, &j->messages, struct message, account.journaled)
     {
-        newest = m->account.is_unannounced ? m->position.time : newest;
+        if (m->account.is_unannounced) {
+            if (newest != 0 && m->position.flow != flow) {
+                announce(ctx, flow, newest);
+            }
+            newest = m->position.time;
+            flow = m->position.flow;
+        }
         let_go(j, m);
         message_drop_body(m);
         message_put(m);
     }
     if (newest != 0) {
-        announce(ctx, newest);
+        announce(ctx, flow, newest);
     }
 }

@@ -18,11 +18,14 @@ struct intake;
 struct message;
 struct spool_txn;
 
+enum { JOURNALED_PLACES = 1 << 14 };
+
 struct journaled {
-    struct list messages;     /* in the order of their places in the queue */
-    size_t bytes;             /* contents of these messages */
-    uint32_t unannounced;     /* messages of the list that the activator does not have */
-    usec_t unannounced_since; /* monotonic: since when `unannounced` is above 0 */
+    struct list messages; /* in the order of their places in the queue */
+    size_t bytes;         /* contents of these messages */
+    uint32_t unannounced; /* messages of the list that the activator does not have */
+    uint32_t unannounced_of[JOURNALED_PLACES]; /* the same, by number of the flow */
+    usec_t unannounced_since;                  /* monotonic: since when `unannounced` is above 0 */
 };
 
 void journaled_init(struct journaled *j);
@@ -36,6 +39,13 @@ void journaled_add(struct journaled *j, struct intake *in, bool is_announced, us
 /* The activator gave the message back: the message is announced to it again once the
  * tables have it. */
 void journaled_take_back(struct journaled *j, struct message *m, usec_t now);
+/* Whether the activator does not have some message of the flow, or of another whose number falls on the
+ * same place. */
+static inline bool journaled_has_unannounced(const struct journaled *j, uint32_t flow)
+{
+    return j->unannounced_of[flow % JOURNALED_PLACES] > 0;
+}
+
 /* The message's removal is durable. Does nothing for a message that is not in the list. */
 void journaled_drop(struct journaled *j, struct message *m);
 
@@ -46,9 +56,9 @@ usec_t journaled_due(const struct journaled *j);
  * removes. errors: of the store */
 MUST_USE int journaled_put(const struct journaled *j, struct spool_txn *txn);
 /* That transaction is durable: the list becomes empty, and each content is freed when nobody reads
- * it any more. announce(ctx, position) is called at most once, with the place of the newest message
- * that the activator does not have. */
-void journaled_absorbed(struct journaled *j, void (*announce)(void *ctx, uint64_t position),
-                        void *ctx);
+ * it any more. announce(ctx, flow, place) is called for each flow with messages that the activator does
+ * not have, at least for the newest of them. */
+void journaled_absorbed(struct journaled *j,
+                        void (*announce)(void *ctx, uint32_t flow, uint64_t place), void *ctx);
 
 #endif

@@ -306,8 +306,8 @@ static bool is_paced(const struct message *m)
 static int hold(struct settle *s, struct spool_txn *txn, struct message *m)
 {
     usec_t until = first_park_end(s, m);
-    const struct spool_position next = {
-        .class = SPOOL_HELD, .time = (uint64_t)until, .id = m->envelope.id};
+    const struct spool_position next = {SPOOL_HELD, (uint64_t)until, m->envelope.id,
+                                        m->position.flow};
     m->held_until = until;
     return spool_requeue(txn, &m->position, &next, NULL);
 }
@@ -457,8 +457,8 @@ static int defer(struct settle *s, struct spool_txn *txn, struct message *m, con
         }
     }
     m->turn = !e->has_deferred ? retry.due : 0;
-    const struct spool_position next = {
-        .class = SPOOL_DEFERRED, .time = (uint64_t)retry.due, .id = m->envelope.id};
+    const struct spool_position next = {SPOOL_DEFERRED, (uint64_t)retry.due, m->envelope.id,
+                                        m->position.flow};
     return spool_requeue(txn, &m->position, &next, &retry);
 }
 

@@ -188,7 +188,7 @@ static void take_back(struct spool_writer *w, struct message *m)
     if (list_is_linked(&m->account.journaled)) {
         journaled_take_back(&w->journaled, m, clock_mono());
     } else {
-        letter_put_arrived(w->to_activator, NULL, m->position.time);
+        letter_put_queued(w->to_activator, m->position.flow, m->position.time);
     }
     message_put(m);
 }
@@ -297,6 +297,9 @@ static int write_batch(struct spool_writer *w)
                   : in->error;
     }
     if (err == 0) {
+        err = spool_forget_flows(txn);
+    }
+    if (err == 0) {
         err = write_log(w);
     }
     if (err != 0) {
@@ -358,43 +361,45 @@ static void message_done(void *ctx, struct message *m)
     letter_put_settled(w->to_activator, m, m->envelope.id);
 }
 
-/* Tells the activator of a message in the tables. It gets the message itself too when nothing waits
- * in front of it in the spool, and decides whether it becomes active at once. */
+/* Tells the activator of a message in the tables. It gets the message itself when nothing of its flow
+ * waits in front of it in the spool, and decides whether it becomes active at once. */
 static void announce(struct spool_writer *w, struct intake *in)
 {
     struct message *m = in->message;
     if (in->position.class == SPOOL_HELD) {
-        letter_put_held(w->to_activator, in->position.time);
+        letter_put_held(w->to_activator, in->position.flow, in->position.time);
         return;
     }
-    if (m == NULL || backlog_is_seen(w->engine)) {
-        letter_put_arrived(w->to_activator, NULL, in->position.time);
+    if (m == NULL || backlog_is_seen(w->engine, in->position.flow)) {
+        letter_put_queued(w->to_activator, in->position.flow, in->position.time);
         return;
     }
     in->message = NULL;
     m->envelope.chunk_count = in->envelope.chunk_count; /* known since the last part was put */
     m->position = in->position;
-    letter_put_arrived(w->to_activator, m, in->position.time);
+    letter_put_arrived(w->to_activator, m);
 }
 
-/* Tells the activator of a message that only the journal has. The activator takes mail in order:
- * when other mail is in front of this message (in the spool, or in the journal and not announced
- * either), it is announced once a transaction has moved it to the tables. */
+/* Tells the activator of a message that only the journal has. The activator takes the mail of a flow in
+ * order: when other mail of it is in front of this message (in the spool, or in the journal and not
+ * announced either), it is announced once a transaction has moved it to the tables. */
 static void announce_journaled(struct spool_writer *w, struct intake *in)
 {
     struct message *m = in->message;
-    bool is_announced = !backlog_is_seen(w->engine) && w->journaled.unannounced == 0;
+    const uint32_t flow = in->position.flow;
+    bool is_announced =
+        !backlog_is_seen(w->engine, flow) && !journaled_has_unannounced(&w->journaled, flow);
     journaled_add(&w->journaled, in, is_announced, clock_mono());
     if (is_announced) {
-        letter_put_arrived(w->to_activator, m, m->position.time);
+        letter_put_arrived(w->to_activator, m);
     }
 }
 
 /* Tells the activator that the tables have messages of the journal that were not announced. */
-static void announce_absorbed(void *ctx, uint64_t position)
+static void announce_absorbed(void *ctx, uint32_t flow, uint64_t place)
 {
     struct spool_writer *w = ctx;
-    letter_put_arrived(w->to_activator, NULL, position);
+    letter_put_queued(w->to_activator, flow, place);
 }
 
 static void give_memory_back(struct spool_writer *w, const struct intake *in)

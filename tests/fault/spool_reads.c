@@ -138,12 +138,12 @@ static void put(struct spool_txn *t, uint64_t id)
     }
     if (id % 5 == 0) {
         const struct spool_retry retry = {.attempts = 2, .due = (usec_t)(1000 + id)};
-        const struct spool_position due = {SPOOL_DEFERRED, 1000 + id, id};
+        const struct spool_position due = {SPOOL_DEFERRED, 1000 + id, id, 0};
         check(spool_requeue(t, &at, &due, &retry));
     }
     if (id % 7 == 0 && id % 4 != 0) { /* gone again: its pages are free ones */
-        check(spool_remove(t, id % 5 == 0 ? &(struct spool_position){SPOOL_DEFERRED, 1000 + id, id}
-                                          : &at));
+        check(spool_remove(
+            t, id % 5 == 0 ? &(struct spool_position){SPOOL_DEFERRED, 1000 + id, id, 0} : &at));
         return;
     }
     (void)printf("message %" PRIu64 " %u %u\n", id, e.recipient_count, id % 4 == 0);

@@ -3,6 +3,8 @@
  * usage: spool_scenario run FOLDER LEDGER TRANSACTIONS   the same operations each time
  *        spool_scenario verify FOLDER LEDGER             what is there must be what was
  * acknowledged
+ *        spool_scenario age FOLDER                       make it one of format 4
+ *        spool_scenario open FOLDER                      what a start does, and no more
  *
  * The ledger, a file outside of the spool, gets a line before each commit ("try 3") and after it
  * ("ok 3" or "fail 3"). A commit that fails must leave the spool as it was once it is reopened; the
@@ -20,11 +22,13 @@
  *
  * exit  0 right, 1 wrong, 2 usage, 3 the spool could not be opened, 4 it did not come back */
 #include "base/error.h"
+#include "engine/spool/spool_record.h"
 #include "tests/sim/spool_model.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <lmdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,8 +60,11 @@ static void note(const char *what, int number)
 static void spool_up(const char *folder)
 {
     char text[256];
-    struct spool_options options = {
-        .path = folder, .map_size = 64 << 20, .ballast = 1 << 16, .journal = JOURNAL};
+    struct spool_options options = {.path = folder,
+                                    .map_size = 64 << 20,
+                                    .ballast = 1 << 16,
+                                    .journal = JOURNAL,
+                                    .takeover = 3};
     int rc = spool_store_open(&options, &store, text);
     if (rc == 0) {
         rc = spool_reader_new(store, &reader);
@@ -465,6 +472,52 @@ static int resume(const char *folder, const char *history, int done)
     }
 }
 
+/* Places lose their flows. */
+static int age_queue(MDB_txn *txn, const char *table)
+{
+    MDB_dbi dbi;
+    MDB_cursor *cursor = NULL;
+    MDB_val k, v = {0, NULL};
+    static struct spool_position places[NUMBERS];
+    int count = 0;
+    int rc = mdb_dbi_open(txn, table, 0, &dbi);
+    rc = rc == 0 ? mdb_cursor_open(txn, dbi, &cursor) : rc;
+    while (rc == 0 && mdb_cursor_get(cursor, &k, &v, MDB_NEXT) == 0 && count < NUMBERS) {
+        count += spool_key_read_queue(slice_make(k.mv_data, k.mv_size), &places[count]);
+    }
+    rc = rc == 0 ? mdb_drop(txn, dbi, 0) : rc;
+    for (int i = 0; rc == 0 && i < count; i++) {
+        struct spool_key key = spool_key_old_queue(places[i].time, places[i].id);
+        k = (MDB_val){key.len, key.bytes};
+        v = (MDB_val){0, NULL};
+        rc = mdb_put(txn, dbi, &k, &v, 0);
+    }
+    return rc;
+}
+
+/* As a daemon of format 4 leaves it, the journal included. */
+static int age(const char *folder)
+{
+    const struct spool_key name = spool_key_name("version");
+    char record[SPOOL_NUMBER_BYTES];
+    MDB_env *env;
+    MDB_txn *txn;
+    MDB_dbi meta, flow;
+    MDB_val k = {name.len, (void *)(uintptr_t)name.bytes}, v = {sizeof(record), record};
+    spool_number_encode(4, &name, record);
+    if (mdb_env_create(&env) != 0 || mdb_env_set_maxdbs(env, 20) != 0 ||
+        mdb_env_set_mapsize(env, 64 << 20) != 0 || mdb_env_open(env, folder, 0, 0600) != 0 ||
+        mdb_txn_begin(env, NULL, 0, &txn) != 0) {
+        return 2;
+    }
+    bool is_done = age_queue(txn, "incoming") == 0 && age_queue(txn, "deferred") == 0 &&
+                   age_queue(txn, "held") == 0 && mdb_dbi_open(txn, "flow", 0, &flow) == 0 &&
+                   mdb_drop(txn, flow, 1) == 0 && mdb_dbi_open(txn, "meta", 0, &meta) == 0 &&
+                   mdb_put(txn, meta, &k, &v, 0) == 0 && mdb_txn_commit(txn) == 0;
+    mdb_env_close(env);
+    return is_done ? 0 : 2;
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 5 && strcmp(argv[1], "run") == 0) {
@@ -473,6 +526,14 @@ int main(int argc, char **argv)
     }
     if (argc == 4 && strcmp(argv[1], "verify") == 0) {
         return verify(argv[2], argv[3]);
+    }
+    if (argc == 3 && strcmp(argv[1], "open") == 0) {
+        spool_up(argv[2]);
+        spool_down();
+        return 0;
+    }
+    if (argc == 3 && strcmp(argv[1], "age") == 0) {
+        return age(argv[2]);
     }
     if (argc == 5 && strcmp(argv[1], "resume") == 0) {
         return resume(argv[2], argv[3], atoi(argv[4]));

@@ -82,6 +82,12 @@ static void small(struct slice record)
     uint64_t number;
     uint64_t id;
     uint32_t part;
+    struct spool_position place;
+    struct spool_flow flow;
+    if (spool_flow_decode(record, 1, &flow) == 0) {
+        check(flow.class < MAIL_CLASS_COUNT && spool_flow_bytes(&flow) == record.len);
+        check(lies_in(flow.tenant, record) && lies_in(flow.campaign, record));
+    }
     if (spool_blob_decode(record, &key, false, &bytes) == 0) {
         check(lies_in(bytes, record) && bytes.len + SPOOL_RECORD_OVERHEAD == record.len);
     }
@@ -89,7 +95,9 @@ static void small(struct slice record)
     is_any = spool_retry_decode(record, ID, &retry) == 0 || is_any;
     is_any = spool_key_read_id(record, &id) || is_any;
     is_any = spool_key_read_part(record, &id, &part) || is_any;
-    is_any = spool_key_read_queue(record, &number, &id) || is_any;
+    is_any = spool_key_read_queue(record, &place) || is_any;
+    is_any = spool_key_read_old_queue(record, &number, &id) || is_any;
+    is_any = spool_key_read_flow(record, &part) || is_any;
     check(!is_any || record.len <= SPOOL_RETRY_BYTES);
 }
 

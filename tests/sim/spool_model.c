@@ -147,19 +147,24 @@ static int put_batches(struct spool_txn *t, const struct model_message *message)
 
 static struct spool_envelope envelope(const struct model_message *message)
 {
+    static const struct slice tenants[] = {SLICE(""), SLICE("acme"), SLICE("Other"), SLICE("acme")};
+    static const struct slice campaigns[] = {SLICE(""), SLICE(""), SLICE("spring"), SLICE("May")};
+    static const uint32_t classes[] = {0, 0, SPOOL_FLAG_URGENT, SPOOL_FLAG_BULK};
     return (struct spool_envelope){
         .id = message->id,
         .created = (usec_t)message->seed,
         .size_bytes = message->body_bytes,
         .recipient_count = message->recipients,
         .chunk_count = chunk_count(message),
-        .flags = message->seed % 2 == 0 ? SPOOL_FLAG_8BIT : 0,
+        .flags = (message->seed % 2 == 0 ? SPOOL_FLAG_8BIT : 0) | classes[message->seed / 16 % 4],
         .warn_at = (usec_t)message->seed + 1,
         .sender = message->seed % 5 == 0 ? SLICE("") : SLICE("sender@example.com"),
         .peer_name = SLICE("client.example"),
         .peer_address = SLICE("192.0.2.1"),
         .protocol = SLICE("ESMTP"),
         .auth_user = SLICE(""),
+        .tenant = tenants[message->seed % 4],
+        .campaign = campaigns[message->seed / 4 % 4],
     };
 }
 
@@ -284,8 +289,9 @@ static int step_requeue(struct model *m, struct spool_txn *t)
     if (message == NULL) {
         return 0;
     }
-    struct spool_position to = {SPOOL_DEFERRED, 1000 + model_random(m, 1000), message->id};
     struct spool_position from = message->position;
+    struct spool_position to = {SPOOL_DEFERRED, 1000 + model_random(m, 1000), message->id,
+                                from.flow};
     message->class = SPOOL_DEFERRED;
     message->order = to.time;
     message->position = to;
@@ -413,14 +419,16 @@ static void text_message(struct buf *out, enum spool_class class, uint64_t due,
 {
     buf_printf(out,
                "%s %llu id=%llu created=%lld warn=%lld size=%llu rcpt=%u chunks=%u flags=%u "
-               "from=<" SLICE_FMT "> peer=" SLICE_FMT " " SLICE_FMT " " SLICE_FMT "\n"
+               "from=<" SLICE_FMT "> peer=" SLICE_FMT " " SLICE_FMT " " SLICE_FMT " of " SLICE_FMT
+               " " SLICE_FMT "\n"
                "  body=%016llx rcpts=%016llx\n",
                class == SPOOL_INCOMING ? "incoming" : "deferred", (unsigned long long)due,
                (unsigned long long)e->id, (long long)e->created, (long long)e->warn_at,
                (unsigned long long)e->size_bytes, e->recipient_count, e->chunk_count,
                e->flags & (uint32_t)~SPOOL_FLAG_BODY_INLINE, SLICE_ARG(e->sender),
                SLICE_ARG(e->peer_name), SLICE_ARG(e->peer_address), SLICE_ARG(e->protocol),
-               (unsigned long long)body_hash, (unsigned long long)packed_hash);
+               SLICE_ARG(e->tenant), SLICE_ARG(e->campaign), (unsigned long long)body_hash,
+               (unsigned long long)packed_hash);
 }
 
 static void text_state(struct buf *out, uint32_t index, unsigned state,
@@ -557,19 +565,59 @@ static void spool_text_message(struct spool_reader *r, const struct spool_positi
     spool_text_states(r, &e, out);
 }
 
+static int by_time(const void *a, const void *b)
+{
+    const struct spool_position *x = a, *y = b;
+    if (x->time != y->time) {
+        return x->time < y->time ? -1 : 1;
+    }
+    return (x->id > y->id) - (x->id < y->id);
+}
+
+/* A place's flow is that of its message, by a record of the flow table. */
+static void check_flow(struct spool_reader *r, const struct spool_position *at, struct buf *out)
+{
+    struct spool_envelope e;
+    struct slice body;
+    struct spool_flow flow;
+    char tenant[64], campaign[64];
+    if (spool_read_message(r, at->id, &e, &body) != 0 || e.tenant.len > sizeof(tenant) ||
+        e.campaign.len > sizeof(campaign)) {
+        return; /* the text tells */
+    }
+    slice_lower(e.tenant, tenant);
+    slice_lower(e.campaign, campaign);
+    if (spool_read_flow(r, at->flow, &flow) != 0 || flow.class != spool_mail_class(e.flags) ||
+        !slice_eq(flow.tenant, slice_make(tenant, e.tenant.len)) ||
+        !slice_eq(flow.campaign, slice_make(campaign, e.campaign.len))) {
+        buf_printf(out, "id=%llu: not of flow %u\n", (unsigned long long)at->id, at->flow);
+    }
+}
+
+/* In the order of time: the spool has them in that of flows. */
+static void text_class(struct spool_reader *r, enum spool_class class, struct buf *out)
+{
+    struct spool_position at = {0}, all[MODEL_MESSAGES + 1];
+    size_t count = 0;
+    int rc;
+    while ((rc = spool_scan(r, class, &at, &at)) == 0 && count < MODEL_MESSAGES + 1) {
+        check_flow(r, &at, out);
+        all[count++] = at;
+    }
+    if (rc != ERR_MISSING) {
+        buf_printf(out, "scan: %s\n", err_str(rc));
+    }
+    qsort(all, count, sizeof(all[0]), by_time);
+    for (size_t i = 0; i < count; i++) {
+        spool_text_message(r, &all[i], out);
+    }
+}
+
 void spool_text(struct spool_reader *r, struct buf *out)
 {
     struct spool_counts counts;
-    for (int class = SPOOL_INCOMING; class <= SPOOL_DEFERRED; class ++) {
-        struct spool_position at = {0};
-        int rc;
-        while ((rc = spool_scan(r, (enum spool_class) class, &at, &at)) == 0) {
-            spool_text_message(r, &at, out);
-        }
-        if (rc != ERR_MISSING) {
-            buf_printf(out, "scan: %s\n", err_str(rc));
-        }
-    }
+    text_class(r, SPOOL_INCOMING, out);
+    text_class(r, SPOOL_DEFERRED, out);
     int rc = spool_read_counts(r, &counts);
     if (rc != 0 || counts.messages != counts.incoming + counts.deferred) {
         buf_printf(out, "counts: %s %llu %llu %llu\n", err_str(rc),

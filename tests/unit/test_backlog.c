@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { FLOW = 70000 };
+
 static struct engine *engine;
 static struct backlog backlog;
 
@@ -16,7 +18,8 @@ static int set_up(void **state)
         return -1;
     }
     memset(engine, 0, sizeof(*engine));
-    backlog_init(&backlog, engine);
+    backlog = (struct backlog){.flow = FLOW};
+    backlog_grow(&backlog, engine); /* as at the start */
     return 0;
 }
 
@@ -28,8 +31,7 @@ static int tear_down(void **state)
 
 static void pass(uint64_t place)
 {
-    const struct spool_position position = {.class = SPOOL_INCOMING, .time = place, .id = place};
-    backlog_pass(&backlog, &position);
+    backlog_pass(&backlog, place);
 }
 
 /* seen: by the writer */
@@ -37,7 +39,9 @@ static void expect(bool is_empty, bool is_readable, bool is_seen)
 {
     assert_int_equal(backlog_is_empty(&backlog), is_empty);
     assert_int_equal(backlog_is_readable(&backlog), is_readable);
-    assert_int_equal(backlog_is_seen(engine), is_seen);
+    assert_int_equal(backlog_is_seen(engine, FLOW), is_seen);
+    assert_int_equal(backlog_is_any(engine), is_seen);
+    assert_false(backlog_is_seen(engine, FLOW + 1));
 }
 
 static void mail_of_an_earlier_run_is_read_first(void **state)
@@ -46,17 +50,17 @@ static void mail_of_an_earlier_run_is_read_first(void **state)
     pass(3);
     expect(false, true, true);
     assert_true(backlog_has_passed(&backlog, 3) && !backlog_has_passed(&backlog, 4));
-    backlog_end(&backlog);
+    backlog_end(&backlog, engine);
     expect(true, false, false);
 }
 
 static void mail_that_is_announced_is_read(void **state)
 {
-    backlog_end(&backlog);
-    backlog_grow(&backlog);
+    backlog_end(&backlog, engine);
+    backlog_grow(&backlog, engine);
     expect(false, true, true);
     pass(5);
-    backlog_end(&backlog);
+    backlog_end(&backlog, engine);
     expect(true, false, false);
     pass(6); /* from memory */
     expect(true, false, false);
@@ -65,33 +69,45 @@ static void mail_that_is_announced_is_read(void **state)
 
 static void mail_that_went_back_is_awaited(void **state)
 {
-    backlog_end(&backlog);
+    backlog_end(&backlog, engine);
     pass(5);
-    backlog_return(&backlog, 6);
+    backlog_return(&backlog, engine, 6);
     expect(false, true, true);
-    backlog_end(&backlog); /* the tables do not have it yet */
+    backlog_end(&backlog, engine); /* the tables do not have it yet */
     expect(false, false, true);
-    backlog_return(&backlog, 7); /* new mail queues behind it */
+    backlog_return(&backlog, engine, 7); /* new mail queues behind it */
     expect(false, false, true);
-    backlog_grow(&backlog);
+    backlog_grow(&backlog, engine);
     expect(false, true, true);
     pass(6);
-    backlog_end(&backlog);
+    backlog_end(&backlog, engine);
     expect(false, false, true);
-    backlog_grow(&backlog);
+    backlog_grow(&backlog, engine);
     pass(7);
-    backlog_end(&backlog);
+    backlog_end(&backlog, engine);
     expect(true, false, false);
 }
 
 static void mail_that_went_back_may_be_found_before_its_letter(void **state)
 {
-    backlog_end(&backlog);
-    backlog_return(&backlog, 6);
+    backlog_end(&backlog, engine);
+    backlog_return(&backlog, engine, 6);
     pass(6);
-    backlog_end(&backlog);
+    backlog_end(&backlog, engine);
     expect(true, false, false);
     assert_true(backlog_has_passed(&backlog, 6));
+}
+
+/* Numbers of two flows fall on the same place. */
+static void a_place_has_a_backlog_until_none_of_its_flows_has(void **state)
+{
+    struct backlog other = {.flow = FLOW + ENGINE_BACKLOG_PLACES};
+    backlog_grow(&other, engine);
+    backlog_grow(&other, engine);
+    backlog_end(&backlog, engine);
+    assert_true(backlog_is_empty(&backlog) && backlog_is_seen(engine, FLOW));
+    backlog_end(&other, engine);
+    expect(true, false, false);
 }
 
 int main(void)
@@ -100,6 +116,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(mail_of_an_earlier_run_is_read_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(mail_that_is_announced_is_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(mail_that_went_back_is_awaited, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_place_has_a_backlog_until_none_of_its_flows_has, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(mail_that_went_back_may_be_found_before_its_letter, set_up,
                                         tear_down),
     };

@@ -108,7 +108,7 @@ static void settle(struct spool_txn *t, struct spool_position at, uint32_t count
                    enum spool_recipient_state state)
 {
     const struct spool_retry retry = {.attempts = 1, .due = 1};
-    struct spool_position to = {SPOOL_DEFERRED, 1, at.id};
+    struct spool_position to = {SPOOL_DEFERRED, 1, at.id, 0};
     assert_int_equal(spool_set_recipient(t, at.id, count, index, state, NULL), 0);
     assert_int_equal(spool_requeue(t, &at, &to, &retry), 0);
 }

@@ -30,7 +30,8 @@ static struct buf lines;
 static struct settle settle;
 static struct journaled journaled;
 static unsigned settled;
-static uint64_t told; /* position */
+static uint64_t told, told_of_flow; /* place of the newest of nobody, of a tenant */
+static struct slice tenant = SLICE("");
 
 static int set_up(void **state)
 {
@@ -60,7 +61,8 @@ static int set_up(void **state)
     settle_init(&settle, engine, reader, &(const struct notice_log){.lines = &lines});
     journaled_init(&journaled);
     settled = 0;
-    told = 0;
+    told = told_of_flow = 0;
+    tenant = SLICE("");
     return 0;
 }
 
@@ -91,6 +93,7 @@ static struct message *receive(uint64_t id, bool is_announced)
                                            .created = USEC_PER_SEC,
                                            .size_bytes = BODY.len,
                                            .recipient_count = 2,
+                                           .tenant = tenant,
                                            .sender = SLICE("s@y")};
     buf_append(&in->packed, "\0\3a@x\0\3b@x", 10);
     buf_append_slice(&in->body, BODY);
@@ -122,9 +125,13 @@ static void done(void *ctx, struct message *m)
     message_put(m); /* the activator's */
 }
 
-static void tell(void *ctx, uint64_t position)
+static void tell(void *ctx, uint32_t flow, uint64_t place)
 {
-    told = position;
+    if (flow != 0) {
+        told_of_flow = place;
+    } else {
+        told = place;
+    }
 }
 
 static void commit_journal(void)
@@ -248,6 +255,30 @@ static void those_the_activator_lacks_are_told_once_they_are_in_the_tables(void 
     message_put(m);
 }
 
+static void each_flow_is_told_of_its_newest(void **state)
+{
+    (void)receive(1, false);
+    tenant = SLICE("acme");
+    struct message *m = receive(2, true);
+    uint32_t flow = m->position.flow;
+    uint64_t first = m->position.time;
+    assert_true(flow != 0);
+    assert_true(journaled_has_unannounced(&journaled, 0));
+    assert_false(journaled_has_unannounced(&journaled, flow));
+    (void)receive(3, false);
+    tenant = SLICE("");
+    (void)receive(4, false);
+    tenant = SLICE("ACME");
+    (void)receive(5, false);
+    assert_true(journaled_has_unannounced(&journaled, flow));
+    commit_tables(true);
+    assert_int_equal(told, first + 2);
+    assert_int_equal(told_of_flow, first + 3);
+    assert_false(journaled_has_unannounced(&journaled, 0) ||
+                 journaled_has_unannounced(&journaled, flow));
+    message_put(m);
+}
+
 static void one_that_was_given_back_is_told_again(void **state)
 {
     struct message *m = receive(1, true);
@@ -270,6 +301,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_content_is_found_at_any_time, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             those_the_activator_lacks_are_told_once_they_are_in_the_tables, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(each_flow_is_told_of_its_newest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_that_was_given_back_is_told_again, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

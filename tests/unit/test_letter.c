@@ -73,10 +73,19 @@ static void what_goes_with_an_object_arrives(void **state)
     assert_ptr_equal(letter_take_park(&letter, &until), p);
     assert_int_equal(until, INT64_MAX);
 
-    letter_put_arrived(&out, NULL, UINT64_MAX);
+    letter_put_arrived(&out, m);
     letter = next_letter(LETTER_ARRIVED);
-    assert_null(letter_take_arrived(&letter, &number));
+    assert_ptr_equal(letter_take_arrived(&letter), m);
+
+    letter_put_queued(&out, UINT32_MAX, UINT64_MAX);
+    letter = next_letter(LETTER_QUEUED);
+    assert_int_equal(letter_take_queued(&letter, &number), UINT32_MAX);
     assert_true(number == UINT64_MAX);
+
+    letter_put_held(&out, UINT32_MAX, UINT64_MAX - 1);
+    letter = next_letter(LETTER_HELD);
+    assert_int_equal(letter_take_held(&letter, &number), UINT32_MAX);
+    assert_true(number == UINT64_MAX - 1);
 
     letter_put_settled(&out, m, 7);
     letter = next_letter(LETTER_SETTLED);

@@ -181,7 +181,7 @@ static void what_used_a_bad_page_is_not_committed(void **state)
     uint64_t page = message_page(200);
     assert_int_equal(spool_begin(store, &t), 0);
     break_page(page);
-    const struct spool_position at = {SPOOL_INCOMING, 200, 200};
+    const struct spool_position at = {SPOOL_INCOMING, 200, 200, 0};
     (void)!spool_remove(t, &at); /* whatever it says */
     assert_int_not_equal(spool_commit(t), 0);
     assert_int_equal(spool_store_reopen(store, NULL, NULL), 0);
@@ -232,7 +232,7 @@ static void a_damaged_key_costs_its_own_message_after_a_crash(void **state)
 static void what_is_lost_is_not_counted(void **state)
 {
     static const char zeros[PAGE];
-    const struct spool_key place = spool_key_queue(150, 150);
+    const struct spool_key place = spool_key_queue(0, 150, 150);
     uint64_t pages[] = {message_page(200), page_of(&place, SPOOL_TABLE_INCOMING)};
     struct spool_counts counts;
     crash();
@@ -262,7 +262,7 @@ static void what_is_lost_is_not_counted(void **state)
 static void places_in_the_queue_come_back(void **state)
 {
     static const char zeros[PAGE];
-    const struct spool_key place = spool_key_queue(150, 150);
+    const struct spool_key place = spool_key_queue(0, 150, 150);
     struct spool_position at = {0};
     unsigned count = 0;
     uint64_t page = page_of(&place, SPOOL_TABLE_INCOMING);
@@ -283,7 +283,7 @@ static void who_was_held_is_held_again(void **state)
     static const char zeros[PAGE];
     const struct spool_envelope e = {
         .id = COUNT + 1, .recipient_count = 1, .not_before = 1, .sender = SLICE("")};
-    const struct spool_key place = spool_key_queue(1, COUNT + 1);
+    const struct spool_key place = spool_key_queue(0, 1, COUNT + 1);
     struct spool_position at;
     struct spool_txn *t;
     assert_int_equal(spool_begin(store, &t), 0);
@@ -520,7 +520,7 @@ static void a_salvage_says_that_a_queue_is_a_guess(void **state)
     struct fates fates = {{0}};
     struct spool_salvage salvage = {.on_message = count_fate, .ctx = &fates};
     const struct spool_options options = {.path = folder, .map_size = 64 << 20};
-    const struct spool_key place = spool_key_queue(150, 150);
+    const struct spool_key place = spool_key_queue(0, 150, 150);
     uint64_t page = page_of(&place, SPOOL_TABLE_INCOMING);
     shut();
     write_page(page, zeros);
@@ -625,7 +625,7 @@ static void quarantine_has_what_can_be_read(void **state)
     static char before[6 * PAGE];
     const struct spool_key id = spool_key_id(LARGE);
     const struct spool_key moved = spool_key_quarantine(LARGE, SPOOL_TABLE_MESSAGE, 0);
-    const struct spool_position at = {SPOOL_INCOMING, LARGE, LARGE};
+    const struct spool_position at = {SPOOL_INCOMING, LARGE, LARGE, 0};
     uint64_t page = message_page(LARGE);
     struct spool_txn *t;
     struct slice record;

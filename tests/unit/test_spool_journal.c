@@ -362,7 +362,7 @@ static void a_spool_of_the_first_format_is_taken_over(void **state)
     assert_string_equal(queue(), "1");
     t = begin();
     assert_int_equal(spool_get_number(t, SPOOL_TABLE_META, SPOOL_META_VERSION, &version), 0);
-    assert_int_equal(version, 4);
+    assert_int_equal(version, 5);
     spool_abort(t);
 }
 

@@ -149,8 +149,8 @@ static void order_of_the_queue(void **state)
     struct spool_position third = put(t, 30, SLICE(""));
     struct spool_position first = put(t, 10, SLICE(""));
     struct spool_position second = put(t, 20, SLICE(""));
-    struct spool_position late = {SPOOL_DEFERRED, 900, 10};
-    struct spool_position soon = {SPOOL_DEFERRED, 800, 20};
+    struct spool_position late = {SPOOL_DEFERRED, 900, 10, 0};
+    struct spool_position soon = {SPOOL_DEFERRED, 800, 20, 0};
     struct spool_retry retry = {.attempts = 2, .warned = true};
     assert_int_equal(spool_requeue(t, &first, &late, &retry), 0);
     assert_int_equal(spool_requeue(t, &second, &soon, NULL), 0);
@@ -184,7 +184,7 @@ static void held_until_its_time(void **state)
     assert_int_equal(spool_put_message(t, &later, slice_make("\0\1b", 3), SLICE("x\r\n"), &at), 0);
     assert_int_equal(at.class, SPOOL_HELD);
     assert_int_equal(at.time, 5000);
-    const struct spool_position parked = {SPOOL_HELD, 4000, 10};
+    const struct spool_position parked = {SPOOL_HELD, 4000, 10, 0};
     assert_int_equal(spool_requeue(t, &now, &parked, NULL), 0);
     assert_int_equal(spool_commit(t), 0);
     down();
@@ -457,8 +457,8 @@ static void a_lost_queue_entry_is_made_again(void **state)
     struct spool_position at = put_one(1);
     put_one(2);
     down();
-    const struct spool_key key = spool_key_queue(at.time, 1);
-    const struct spool_key strange = spool_key_queue(77, 4711);
+    const struct spool_key key = spool_key_queue(0, at.time, 1);
+    const struct spool_key strange = spool_key_queue(0, 77, 4711);
     const struct spool_key malformed = spool_key_id(0);
     struct tampering raw = tamper_begin("incoming");
     tamper_del(&raw, &key);

@@ -70,7 +70,7 @@ static void pages_are_asked_for_ahead(void **state)
     for (uint64_t id = 1; id <= COUNT; id++) {
         put(t, id, slice_make(body, id % 3 == 0 ? 100 : sizeof(body)));
     }
-    struct spool_position late = {SPOOL_DEFERRED, 900, COUNT + 1};
+    struct spool_position late = {SPOOL_DEFERRED, 900, COUNT + 1, 0};
     struct spool_position moved = put(t, late.id, SLICE("x"));
     assert_int_equal(spool_requeue(t, &moved, &late, NULL), 0);
     assert_int_equal(spool_commit(t), 0);
@@ -80,15 +80,15 @@ static void pages_are_asked_for_ahead(void **state)
 
     struct spool_position at = {.class = SPOOL_INCOMING}, due = {.class = SPOOL_DEFERRED};
     assert_int_equal(spool_reader_begin(reader), 0);
-    assert_int_equal(spool_prefetch(reader, SPOOL_INCOMING, &at, UINT64_MAX, 50, &at), 50);
+    assert_int_equal(spool_prefetch(reader, &at, UINT64_MAX, 50, &at), 50);
     assert_int_equal(at.id, 50);
-    assert_int_equal(spool_prefetch(reader, SPOOL_INCOMING, &at, UINT64_MAX, 50, &at), 10);
+    assert_int_equal(spool_prefetch(reader, &at, UINT64_MAX, 50, &at), 10);
     assert_int_equal(at.id, COUNT);
-    assert_int_equal(spool_prefetch(reader, SPOOL_INCOMING, &at, UINT64_MAX, 50, &at), 0);
+    assert_int_equal(spool_prefetch(reader, &at, UINT64_MAX, 50, &at), 0);
     assert_int_equal(at.id, COUNT);
-    assert_int_equal(spool_prefetch(reader, SPOOL_DEFERRED, &due, 899, 50, &due), 0);
+    assert_int_equal(spool_prefetch(reader, &due, 899, 50, &due), 0);
     assert_int_equal(due.id, 0);
-    assert_int_equal(spool_prefetch(reader, SPOOL_DEFERRED, &due, 900, 50, &due), 1);
+    assert_int_equal(spool_prefetch(reader, &due, 900, 50, &due), 1);
     assert_int_equal(due.id, late.id);
     spool_reader_end(reader);
 

@@ -83,7 +83,7 @@ static void defer(struct spool_txn *t, struct spool_position at, uint32_t recipi
 {
     const struct spool_reason reason = {.state = (uint8_t)state, .status = SLICE("4.0.0")};
     const struct spool_retry retry = {.attempts = 2, .due = 77};
-    struct spool_position to = {SPOOL_DEFERRED, 77, at.id};
+    struct spool_position to = {SPOOL_DEFERRED, 77, at.id, 0};
     assert_int_equal(spool_set_recipient(t, at.id, recipients, index, state, &reason), 0);
     assert_int_equal(spool_requeue(t, &at, &to, &retry), 0);
 }

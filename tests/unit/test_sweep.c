@@ -49,12 +49,21 @@ static int tear_down(void **state)
     return system(command);
 }
 
+static bool lets_in(void *ctx, const struct spool_position *position)
+{
+    return true;
+}
+
+static const struct sweep_entrance anybody = {lets_in, NULL};
+static struct slice tenant = SLICE("");
+
 static void put(struct spool_txn *t, uint64_t id, uint64_t due)
 {
-    const struct spool_envelope e = {.id = id, .recipient_count = 1, .sender = SLICE("")};
-    const struct spool_position to = {SPOOL_DEFERRED, due, id};
+    const struct spool_envelope e = {
+        .id = id, .recipient_count = 1, .sender = SLICE(""), .tenant = tenant};
     struct spool_position at;
     assert_int_equal(spool_put_message(t, &e, SLICE("\0\3a@x"), SLICE("x\r\n"), &at), 0);
+    const struct spool_position to = {SPOOL_DEFERRED, due, id, at.flow};
     assert_int_equal(spool_requeue(t, &at, &to, NULL), 0);
 }
 
@@ -79,7 +88,8 @@ static void each_message_is_found_once(void **state)
     while (sweeper_is_busy(&sweeper)) {
         int budget = 300;
         assert_int_equal(spool_reader_begin(reader), 0);
-        for (count = 0; count < 50 && sweeper_next(&sweeper, &a, &budget, &back[count]) == 0;
+        for (count = 0;
+             count < 50 && sweeper_next(&sweeper, &a, &anybody, &budget, &back[count]) == 0;
              count++) {
             most = sweeper.taken.count > most ? sweeper.taken.count : most;
         }
@@ -87,7 +97,7 @@ static void each_message_is_found_once(void **state)
         /* All of it fails, and comes back behind the others; and new mail comes. */
         assert_int_equal(spool_begin(store, &t), 0);
         for (size_t i = 0; i < count; i++) {
-            const struct spool_position to = {SPOOL_DEFERRED, due++, back[i].id};
+            const struct spool_position to = {SPOOL_DEFERRED, due++, back[i].id, 0};
             found[back[i].id]++;
             assert_int_equal(spool_requeue(t, &back[i], &to, NULL), 0);
         }
@@ -121,7 +131,7 @@ static void a_page_in_doubt_ends_nothing(void **state)
     sweeper_add(&sweeper, s);
     set_doubt(true); /* what lies behind it looks as if it were not there */
     assert_int_equal(spool_reader_begin(reader), 0);
-    assert_int_equal(sweeper_next(&sweeper, &a, &budget, &found), ERR_AGAIN);
+    assert_int_equal(sweeper_next(&sweeper, &a, &anybody, &budget, &found), ERR_AGAIN);
     assert_true(sweeper_is_busy(&sweeper));
     spool_reader_end(reader);
     set_doubt(false);
@@ -132,17 +142,74 @@ static void a_page_in_doubt_ends_nothing(void **state)
     for (uint64_t id = 1; id <= 2; id++) {
         budget = 10;
         assert_int_equal(spool_reader_begin(reader), 0);
-        assert_int_equal(sweeper_next(&sweeper, &a, &budget, &found), 0);
+        assert_int_equal(sweeper_next(&sweeper, &a, &anybody, &budget, &found), 0);
         assert_int_equal(found.id, id);
         sweeper_give_back(&sweeper, &found);
-        assert_int_equal(sweeper_next(&sweeper, &a, &budget, &found), 0);
+        assert_int_equal(sweeper_next(&sweeper, &a, &anybody, &budget, &found), 0);
         assert_int_equal(found.id, id);
         spool_reader_end(reader);
     }
     assert_int_equal(spool_reader_begin(reader), 0);
-    assert_int_equal(sweeper_next(&sweeper, &a, &budget, &found), ERR_MISSING);
+    assert_int_equal(sweeper_next(&sweeper, &a, &anybody, &budget, &found), ERR_MISSING);
     assert_false(sweeper_is_busy(&sweeper));
     spool_reader_end(reader);
+}
+
+/* Of which flow so many may enter. */
+static unsigned room_of[8];
+
+static bool is_room(void *ctx, const struct spool_position *position)
+{
+    bool has_room = room_of[position->flow] > 0;
+    room_of[position->flow] -= has_room;
+    return has_room;
+}
+
+/* Messages 1 to 10 are of the first flow, and so on; `text` has their flows as they are found. */
+static void find_all(char *text, size_t most)
+{
+    static const struct sweep_entrance entrance = {is_room, NULL};
+    static unsigned found[31];
+    struct activation a = {.engine = engine, .reader = reader};
+    struct spool_position at;
+    size_t count = 0;
+    int budget = 1000;
+    assert_int_equal(spool_reader_begin(reader), 0);
+    while (count < most && sweeper_next(&sweeper, &a, &entrance, &budget, &at) == 0) {
+        assert_int_equal(found[at.id]++, 0);
+        assert_int_equal((at.id - 1) / 10 + 1, at.flow);
+        text[count++] = (char)('0' + at.flow);
+    }
+    text[count] = '\0';
+    spool_reader_end(reader);
+}
+
+static void flows_that_may_not_enter_keep_nobody_waiting(void **state)
+{
+    static const struct slice names[] = {SLICE("a"), SLICE("b"), SLICE("c")};
+    char text[32];
+    struct spool_txn *t;
+    assert_int_equal(spool_begin(store, &t), 0);
+    for (uint64_t id = 1; id <= 30; id++) {
+        tenant = names[(id - 1) / 10];
+        put(t, id, 100 - id);
+    }
+    tenant = SLICE("");
+    assert_int_equal(spool_commit(t), 0);
+    struct sweep *s = sweep_new(SWEEP_FLUSH, &everything);
+    assert_non_null(s);
+    sweeper_add(&sweeper, s);
+    room_of[1] = 3, room_of[2] = 2, room_of[3] = 10;
+    find_all(text, 30);
+    assert_string_equal(text, "111223333333333");
+    assert_true(sweeper_is_busy(&sweeper) && sweeper_is_waiting(&sweeper));
+    room_of[2] = 3;
+    find_all(text, 30);
+    assert_string_equal(text, "222");
+    room_of[1] = 10, room_of[2] = 10;
+    find_all(text, 30);
+    assert_string_equal(text, "121212121211");
+    assert_false(sweeper_is_busy(&sweeper));
 }
 
 static void many_sweeps_become_one(void **state)
@@ -171,6 +238,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_message_is_found_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_page_in_doubt_ends_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(flows_that_may_not_enter_keep_nobody_waiting, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(many_sweeps_become_one, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
