@@ -215,8 +215,8 @@ def test_what_reports_say(place, receiver):
     families = exposition.parse(get(daemon, '/metrics').body)
     assert exposition.value(families, 'sluice_waiting_seconds', **{'class': 'bulk'}) > 0
     assert exposition.value(families, 'sluice_waiting_seconds', **{'class': 'urgent'}) == 0
-    found = next(m for m in daemon.query('messages', '--tenant', 'one'))
-    chain = ask(daemon, '/v1/why', message=found['id'])[1][0]['chain']
+    found = until(lambda: daemon.query('messages', '--tenant', 'one'), 'it is in the tables', 30)
+    chain = ask(daemon, '/v1/why', message=found[0]['id'])[1][0]['chain']
     assert any('takes turns with 1 other flow' in link['what'] and 'weighs 1' in link['what'] for link in chain), chain
     let_go(daemon)
     receiver.wait(30, 60)
