@@ -89,11 +89,18 @@ void review_begin(struct review *r, struct sweeper *sweeper)
     }
 }
 
+/* An active message keeps its place in the held class until it settles. When the daemon ends before that, what
+ * it waits for there is an order that is gone, and the next run has to find that out again. */
+static bool has_active_held(const struct review *r)
+{
+    return atomic_load_explicit(&r->engine->active_of[SPOOL_HELD], memory_order_relaxed) > 0;
+}
+
 void review_end(struct review *r, const struct sweeper *sweeper, const struct list *active,
                 const struct list *lingering)
 {
     if (r->noted == r->wanted || sweeper_is_busy(sweeper) || r->is_needed ||
-        r->stale_unloaded > 0 || !list_is_empty(lingering)) {
+        r->stale_unloaded > 0 || !list_is_empty(lingering) || has_active_held(r)) {
         return;
     }
     if (list_is_empty(active) ||

@@ -3,8 +3,11 @@ order lets it go, and nothing keeps it longer, whatever happens meanwhile."""
 import os
 import time
 
+import pytest
+
 from support.injection import post
-from support.wait import PATIENCE
+from support.reloading import reload
+from support.wait import PATIENCE, until
 from test_orders import LATER, Busy, Gate, give, relay, run, send, states, wait_states
 
 HOUR = 3600
@@ -82,6 +85,31 @@ def test_resumed_mail_is_not_forgotten_by_a_kill(place):
     for n in range(5):
         daemon.wait_event('Delivery', f'r{n}@x.test')
     daemon.wait_empty()
+
+
+@pytest.mark.parametrize('is_killed', [False, True])
+def test_resumed_mail_in_memory_is_not_forgotten_by_a_restart(place, is_killed):
+    """It became active when its order was lifted, and had not gone when the daemon ended."""
+    receiver = place.receiver()
+    daemon = relay(place, receiver)
+    give(daemon, 'suspend', '--tenant', 'acme', '--for', '1d')
+    for n in range(5):
+        send(daemon, 'acme', f'r{n}@x.test')
+    wait_states(daemon, suspended=5)
+    for options in daemon.transports.values():
+        options['hold'] = True
+    reload(daemon)
+    run(daemon, 'resume', '--all')
+    until(lambda: daemon.totals()['active'] == 5, daemon.totals)
+    if is_killed:
+        daemon.kill()
+    else:
+        assert daemon.stop() == 0
+    for options in daemon.transports.values():
+        options['hold'] = False
+    daemon.write_config()
+    daemon.start()
+    receiver.wait(5, 60)
 
 
 def test_orders_may_be_removed_by_hand(place):
