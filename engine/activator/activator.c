@@ -200,6 +200,7 @@ static void take_settled(struct activator *a, struct message *m, uint64_t id)
     assert(a->active > 0);
     if (m == NULL) {
         activator_set_active(a, a->active - 1);
+        sweeper_retry(&a->sweeper);
         id_set_remove(&a->held, id);
         recaller_settled(&a->recaller, id, 0, 0, &a->engine->recalls);
         review_note_unloaded_settled(&a->review);

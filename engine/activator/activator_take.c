@@ -194,6 +194,7 @@ void activator_uncount(struct activator *a, const struct message *m)
     struct flow_queue *f = flow_queues_find(&a->queues, m->position.flow);
     assert(f != NULL); /* it had a place */
     activator_set_active(a, a->active - 1);
+    sweeper_retry(&a->sweeper);
     count_class(a, m, -1);
     rota_count(&a->rota, &f->turn, -1);
     if (f->turn.active == 0 && !flow_queue_has_mail(f)) {

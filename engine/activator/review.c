@@ -74,12 +74,12 @@ static void note_settings(struct review *r)
 }
 
 /* Reviews all held mail, as the selectors of lifted orders are gone; this is rare. It begins when
- * no sweep is left, so that one review serves every message that settles until then. */
+ * no sweep is left that could go on, so that one review serves every message that settles until then. */
 void review_begin(struct review *r, struct sweeper *sweeper)
 {
     static const struct selector everything;
     note_settings(r);
-    if (!r->is_needed || sweeper_is_busy(sweeper)) {
+    if (!r->is_needed || (sweeper_is_busy(sweeper) && !sweeper_is_waiting(sweeper))) {
         return;
     }
     struct sweep *s = sweep_new(SWEEP_REVIEW, &everything);

@@ -40,6 +40,8 @@ void sweep_free(struct sweep *s)
             atomic_fetch_sub_explicit(s->counter, 1, memory_order_relaxed); /* a figure */
         }
         selector_fini(&s->selector);
+        id_set_fini(&s->walk.taken);
+        free(s->walk.left);
         free(s);
     }
 }
@@ -65,23 +67,27 @@ void sweeper_fini(struct sweeper *s)
         sweep_free(s->first);
         s->first = next;
     }
-    id_set_fini(&s->taken);
-    free(s->left);
     sweeper_init(s);
 }
 
-static void begin_class(struct sweeper *s, uint8_t walk)
+static enum spool_class class_of(const struct sweep *s)
 {
-    s->left_count = s->refused = 0;
-    s->is_in_left = false;
-    s->walk = walk;
-    s->at = (struct spool_position){.class = walks[s->first->kind][walk]};
+    return (enum spool_class)walks[s->kind][s->walk.classes];
 }
 
-static void begin_part(struct sweeper *s, uint64_t part)
+static void begin_class(struct sweep *s, uint8_t classes)
 {
-    id_set_fini(&s->taken);
-    s->part = part;
+    struct sweep_walk *w = &s->walk;
+    w->left_count = w->refused = 0;
+    w->is_in_left = false;
+    w->classes = classes;
+    w->at = (struct spool_position){.class = walks[s->kind][classes]};
+}
+
+static void begin_part(struct sweep *s, uint64_t part)
+{
+    id_set_fini(&s->walk.taken);
+    s->walk.part = part;
     begin_class(s, 0);
 }
 
@@ -93,9 +99,10 @@ static void begin_sweep(struct sweeper *s, struct activation *a)
     if (spool_read_counts(a->reader, &counts) != 0) {
         counts.messages = 0; /* all mail is one part: it takes more memory, but misses none */
     }
-    s->parts = counts.messages / s->part_size + 1;
-    s->end = atomic_load_explicit(&a->engine->next_id, memory_order_relaxed);
-    begin_part(s, 0);
+    s->begun++;
+    s->first->walk.parts = counts.messages / s->part_size + 1;
+    s->first->walk.end = atomic_load_explicit(&a->engine->next_id, memory_order_relaxed);
+    begin_part(s->first, 0);
 }
 
 /* Makes the newest sweep of the same kind that has not begun select all mail. false: there is none
@@ -103,8 +110,8 @@ static void begin_sweep(struct sweeper *s, struct activation *a)
 static bool widen_another(struct sweeper *s, const struct sweep *sweep)
 {
     struct sweep *other = NULL;
-    for (struct sweep *at = s->first->next; at != NULL; at = at->next) {
-        other = at->kind == sweep->kind ? at : other;
+    for (struct sweep *at = s->first; at != NULL; at = at->next) {
+        other = at->kind == sweep->kind && at->walk.parts == 0 && at != s->first ? at : other;
     }
     if (other != NULL) {
         selector_fini(&other->selector);
@@ -125,9 +132,9 @@ void sweeper_add(struct sweeper *s, struct sweep *sweep)
         return;
     }
     s->waiting++;
+    sweeper_retry(s);
     if (s->first == NULL) {
         s->first = s->last = sweep;
-        s->parts = 0;
     } else {
         s->last->next = sweep;
         s->last = sweep;
@@ -139,27 +146,46 @@ static void end_sweep(struct sweeper *s)
     struct sweep *done = s->first;
     s->first = done->next;
     s->last = s->first == NULL ? NULL : s->last;
-    s->parts = 0;
     s->waiting--;
+    s->begun--;
+    s->refused = 0;
+    if (s->first != NULL) {
+        s->first->walk.refused = 0;
+    }
     sweep_free(done);
-    id_set_fini(&s->taken);
 }
 
-static bool is_of_part(const struct sweeper *s, uint64_t id)
+/* The first one has to wait for places: the next one that may go on comes first. A place may have become
+ * free behind a flow that was tried before, so it takes a further round to be sure that all have to. */
+static void go_to_next(struct sweeper *s)
+{
+    s->refused++;
+    s->is_stuck = s->refused > s->begun && (s->begun == s->waiting || s->begun >= SWEEPS_BEGUN);
+    do {
+        struct sweep *first = s->first;
+        s->last->next = first;
+        s->last = first;
+        s->first = first->next;
+        first->next = NULL;
+    } while (s->first->walk.parts == 0 && s->begun >= SWEEPS_BEGUN);
+    s->first->walk.refused = 0;
+}
+
+static bool is_of_part(const struct sweep_walk *s, uint64_t id)
 {
     return id < s->end && (id * 0x9E3779B97F4A7C15u >> 32) % s->parts == s->part;
 }
 
 /* Notes that the message was found in this part. false when it was found before, or when there is
  * no memory to note it */
-static bool remember(struct sweeper *s, uint64_t id)
+static bool remember(struct sweep_walk *s, uint64_t id)
 {
     return !id_set_has(&s->taken, id) && id_set_add(&s->taken, id);
 }
 
 /* --- flows that were left --------------------------------------------------------------------- */
 
-static bool reserve_left(struct sweeper *s)
+static bool reserve_left(struct sweep_walk *s)
 {
     enum { FIRST_CAPACITY = 16 };
     if (s->left_count < s->left_capacity) {
@@ -181,12 +207,12 @@ static bool reserve_left(struct sweeper *s)
 }
 
 /* The flow goes on behind `from` when its turn comes. There is room. */
-static void leave(struct sweeper *s, const struct spool_position *from)
+static void leave(struct sweep_walk *s, const struct spool_position *from)
 {
     s->left[(s->left_first + s->left_count++) % s->left_capacity] = *from;
 }
 
-static void end_first_left(struct sweeper *s)
+static void end_first_left(struct sweep_walk *s)
 {
     s->left_first = (s->left_first + 1) % s->left_capacity;
     s->left_count--;
@@ -204,24 +230,24 @@ static int waits_for_turn(struct activation *a, const struct spool_position *p, 
 }
 
 /* Whether the sweep wants the message at p. errors: ERR_AGAIN: it cannot be read for now */
-static int look_at(struct sweeper *s, struct activation *a, const struct spool_position *p,
+static int look_at(struct sweep *s, struct activation *a, const struct spool_position *p,
                    bool *ret_is_wanted)
 {
     usec_t not_before = 0;
     bool is_wanted = false;
-    int err = s->first->kind == SWEEP_TURNS
+    int err = s->kind == SWEEP_TURNS
                   ? waits_for_turn(a, p, &is_wanted)
-                  : activation_matches(a, p, &s->first->selector, &is_wanted, &not_before);
-    if (err == 0 && is_wanted && s->first->kind == SWEEP_APPLY) {
+                  : activation_matches(a, p, &s->selector, &is_wanted, &not_before);
+    if (err == 0 && is_wanted && s->kind == SWEEP_APPLY) {
         /* The order of this sweep may be lifted or over by now, and then ends no mail. */
         err = activation_may_end(a, p, &is_wanted);
     } else if (err == 0 && is_wanted) {
         is_wanted = not_before <= clock_wall();
-        if (is_wanted && s->first->kind == SWEEP_REVIEW) {
+        if (is_wanted && s->kind == SWEEP_REVIEW) {
             err = activation_is_free(a, p, &is_wanted);
         }
     }
-    *ret_is_wanted = err == 0 && is_wanted && !id_set_has(&s->taken, p->id);
+    *ret_is_wanted = err == 0 && is_wanted && !id_set_has(&s->walk.taken, p->id);
     return err;
 }
 
@@ -249,7 +275,7 @@ void sweeper_give_back(struct sweeper *s, const struct spool_position *position)
 
 /* The message at s->at is wanted. Whether it may become active; if not, its flow is left behind `before`,
  * and the walk goes on in the next one. */
-static bool enter(struct sweeper *s, const struct sweep_entrance *entrance,
+static bool enter(struct sweep_walk *s, const struct sweep_entrance *entrance,
                   const struct spool_position *before)
 {
     const bool is_first = before->flow != s->at.flow;
@@ -271,89 +297,104 @@ static bool enter(struct sweeper *s, const struct sweep_entrance *entrance,
     return false;
 }
 
-/* Looks at the next message of the class under way. *ret_is_wanted: the message at s->at is to be
- * made active. errors: ERR_AGAIN: s->at is where it was */
-static int step_class(struct sweeper *s, struct activation *a,
-                      const struct sweep_entrance *entrance, bool *ret_is_wanted)
+/* Looks at the next message of the class under way. *ret_is_wanted: the message at walk.at is to be
+ * made active. errors: ERR_AGAIN: walk.at is where it was */
+static int step_class(struct sweep *s, struct activation *a, const struct sweep_entrance *entrance,
+                      bool *ret_is_wanted)
 {
-    enum spool_class class = (enum spool_class)walks[s->first->kind][s->walk];
-    const struct spool_position before = s->at;
-    int err = spool_scan(a->reader, class, &before, &s->at);
-    if (err == 0 && is_of_part(s, s->at.id)) {
-        err = look_at(s, a, &s->at, ret_is_wanted);
+    struct sweep_walk *w = &s->walk;
+    const struct spool_position before = w->at;
+    int err = spool_scan(a->reader, class_of(s), &before, &w->at);
+    if (err == 0 && is_of_part(w, w->at.id)) {
+        err = look_at(s, a, &w->at, ret_is_wanted);
     } else if (err != 0 && err != ERR_AGAIN) {
-        s->is_in_left = true;
+        w->is_in_left = true;
         return 0;
     }
     if (err != 0) {
-        s->at = before;
+        w->at = before;
     } else if (*ret_is_wanted) {
-        *ret_is_wanted = enter(s, entrance, &before);
+        *ret_is_wanted = enter(w, entrance, &before);
     }
     return err;
 }
 
 /* The same in the flows that were left, of each in turn until a message is found in it. */
-static int step_left(struct sweeper *s, struct activation *a, const struct sweep_entrance *entrance,
+static int step_left(struct sweep *s, struct activation *a, const struct sweep_entrance *entrance,
                      bool *ret_is_wanted)
 {
-    const struct spool_position before = s->left[s->left_first];
-    int err = spool_scan_flow(a->reader, &before, &s->at);
-    if (err == 0 && is_of_part(s, s->at.id)) {
-        err = look_at(s, a, &s->at, ret_is_wanted);
+    struct sweep_walk *w = &s->walk;
+    const struct spool_position before = w->left[w->left_first];
+    int err = spool_scan_flow(a->reader, &before, &w->at);
+    if (err == 0 && is_of_part(w, w->at.id)) {
+        err = look_at(s, a, &w->at, ret_is_wanted);
     } else if (err != 0 && err != ERR_AGAIN) {
-        end_first_left(s);
-        s->refused = 0;
+        end_first_left(w);
+        w->refused = 0;
         return 0;
     }
     if (err != 0) {
         return err;
     }
     bool is_found = *ret_is_wanted;
-    *ret_is_wanted = is_found && enter(s, entrance, &before);
-    const struct spool_position from = s->at;
-    s->left[s->left_first] = from;
+    *ret_is_wanted = is_found && enter(w, entrance, &before);
+    const struct spool_position from = w->at;
+    w->left[w->left_first] = from;
     if (is_found) {
-        end_first_left(s);
-        leave(s, &from);
+        end_first_left(w);
+        leave(w, &from);
     }
     return 0;
 }
 
-static int step_sweep(struct sweeper *s, struct activation *a,
-                      const struct sweep_entrance *entrance, bool *ret_is_wanted)
+static int step_sweep(struct sweep *s, struct activation *a, const struct sweep_entrance *entrance,
+                      bool *ret_is_wanted)
 {
     *ret_is_wanted = false;
-    if (!s->is_in_left) {
+    if (!s->walk.is_in_left) {
         return step_class(s, a, entrance, ret_is_wanted);
     }
-    if (s->left_count > 0) {
+    if (s->walk.left_count > 0) {
         return step_left(s, a, entrance, ret_is_wanted);
     }
-    begin_class(s, (uint8_t)(s->walk + 1));
+    begin_class(s, (uint8_t)(s->walk.classes + 1));
     return 0;
+}
+
+/* Every flow in which there may be more has been tried, and had to be left. */
+static bool has_to_wait(const struct sweep *s)
+{
+    const struct sweep_walk *w = &s->walk;
+    return w->is_in_left && w->left_count > 0 && w->refused >= w->left_count;
 }
 
 int sweeper_next(struct sweeper *s, struct activation *a, const struct sweep_entrance *entrance,
                  int *budget, struct spool_position *ret)
 {
     if (s->again.id != 0 && !entrance->may_enter(entrance->ctx, &s->again)) {
+        s->is_stuck = true;
         return ERR_MISSING;
     }
     int err = take_again(s, a, ret);
-    s->refused = 0; /* places may have become free */
-    while (err == ERR_MISSING && s->first != NULL && *budget > 0 && !sweeper_is_waiting(s)) {
+    if (s->is_stuck) {
+        sweeper_retry(s); /* the caller knows why it asks */
+    }
+    while (err == ERR_MISSING && s->first != NULL && *budget > 0 && !s->is_stuck) {
+        struct sweep *first = s->first;
         bool is_wanted;
-        if (s->parts == 0) {
+        if (first->walk.parts == 0) {
             begin_sweep(s, a);
         }
-        if (walks[s->first->kind][s->walk] < SPOOL_CLASS_COUNT) {
+        if (has_to_wait(first)) {
+            go_to_next(s);
+        } else if (class_of(first) < SPOOL_CLASS_COUNT) {
             --*budget;
-            err = step_sweep(s, a, entrance, &is_wanted);
+            err = step_sweep(first, a, entrance, &is_wanted);
             err = err == 0 && !is_wanted ? ERR_MISSING : err;
-            *ret = s->at;
-        } else if (s->part + 1 < s->parts) {
-            begin_part(s, s->part + 1);
+            s->refused = err == 0 ? 0 : s->refused;
+            *ret = first->walk.at;
+        } else if (first->walk.part + 1 < first->walk.parts) {
+            begin_part(first, first->walk.part + 1);
         } else {
             end_sweep(s);
         }

@@ -1,5 +1,6 @@
 /* A sweep: a walk over mail that is not active, to try some of it now. A change of orders or a
- * flush asks for it. The activator does one sweep after the other, a few messages in each pass.
+ * flush asks for it. The activator does one sweep after the other, a few messages in each pass. One whose
+ * messages may not enter, as their flows have their share of the memory, lets the next one go on.
  *
  * struct sweep is passed by ownership in LETTER_SWEEP; struct sweeper is the activator's. */
 #ifndef ENGINE_SWEEP_H
@@ -24,11 +25,27 @@ enum sweep_kind {
                      would call it back (schedule/absent.h) is gone with that run */
 };
 
+/* How far a sweep has come. Ids are remembered for a part of the mail at a time, by a hash of the id, so that
+ * they need no more memory however much mail there is; each part is a walk of its own. */
+struct sweep_walk {
+    uint64_t part, parts;        /* part under way, and how many; 0 parts: it has not begun */
+    uint64_t end;                /* first id that came after the sweep had begun */
+    uint8_t classes;             /* index of the class under way among those that its kind walks */
+    struct spool_position at;    /* last message looked at */
+    struct spool_position *left; /* a ring: where to go on in the flows that were left */
+    uint32_t left_capacity, left_first, left_count;
+    uint32_t refused;    /* of them in a row that may not enter yet */
+    bool is_in_left;     /* it goes on in those */
+    struct id_set taken; /* messages found in this part; a failed attempt may put them
+                                    behind `at` again, where they must not be found twice */
+};
+
 struct sweep {
-    struct sweep *next; /* activator only */
+    struct sweep *next; /* activator only, as `walk` */
     enum sweep_kind kind;
     struct selector selector;
     _Atomic uint32_t *counter; /* is one higher until this sweep is freed; NULL: none */
+    struct sweep_walk walk;
 };
 
 /* A copy of the selector. NULL when out of memory. */
@@ -46,21 +63,13 @@ struct sweep_entrance {
 };
 
 struct sweeper {
-    struct sweep *first, *last;
-    /* Ids are remembered for a part of the mail at a time, by a hash of the id, so that they need
-     * no more memory however much mail there is; each part is a walk of its own. */
-    size_t part_size;            /* messages, about */
-    uint64_t part, parts;        /* part under way, and how many; 0 parts: `first` has not begun */
-    uint64_t end;                /* first id that came after the sweep had begun */
-    uint32_t waiting;            /* number of sweeps, the first one included */
-    uint8_t walk;                /* index of the class under way among those that its kind walks */
-    struct spool_position at;    /* last message looked at */
-    struct spool_position *left; /* a ring: where to go on in the flows that were left */
-    uint32_t left_capacity, left_first, left_count;
-    uint32_t refused;            /* of them in a row that may not enter yet */
-    bool is_in_left;             /* it goes on in those */
-    struct id_set taken;         /* messages found in this part; a failed attempt may put them
-                                    behind `at` again, where they must not be found twice */
+    struct sweep *first,
+        *last;        /* the one that goes on; those that may not go on yet, and new ones */
+    size_t part_size; /* messages, about */
+    uint32_t waiting; /* number of sweeps, the first one included */
+    uint32_t begun;   /* of them; SWEEPS_BEGUN at most, as each has memory of its own */
+    uint32_t refused; /* sweeps in a row that have to wait, since a place became free */
+    bool is_stuck;    /* all that may go on were tried since then */
     struct spool_position again; /* message that was given back; id 0: none */
 };
 
@@ -69,7 +78,8 @@ void sweeper_fini(struct sweeper *s);
 /* Takes the sweep over; its turn comes after those that wait. When SWEEPS_MAX sweeps wait, a sweep
  * for orders is merged into a waiting one of its kind, which then looks at all mail; a flush is
  * dropped, and logged. (order_report.c refuses a flush before it comes to that.) */
-#define SWEEPS_MAX 1000
+#define SWEEPS_MAX   1000
+#define SWEEPS_BEGUN 8
 void sweeper_add(struct sweeper *s, struct sweep *sweep);
 
 static inline bool sweeper_is_busy(const struct sweeper *s)
@@ -80,7 +90,13 @@ static inline bool sweeper_is_busy(const struct sweeper *s)
 /* Every flow in which there may be more has been tried, and had to be left. */
 static inline bool sweeper_is_waiting(const struct sweeper *s)
 {
-    return s->is_in_left && s->left_count > 0 && s->refused >= s->left_count;
+    return s->first != NULL && s->is_stuck;
+}
+/* A place has become free: what has to wait is tried again. */
+static inline void sweeper_retry(struct sweeper *s)
+{
+    s->is_stuck = false;
+    s->refused = 0;
 }
 
 /* The next message to be made active, looking at most at *budget of them, which is counted down.

@@ -7,6 +7,7 @@ import pytest
 from support import exposition
 from support.api import ask, get
 from support.client import Client, message
+from support.injection import post
 from support.reloading import reload
 from support.wait import until
 
@@ -220,3 +221,28 @@ def test_what_reports_say(place, receiver):
     assert any('takes turns with 1 other flow' in link['what'] and 'weighs 1' in link['what'] for link in chain), chain
     let_go(daemon)
     receiver.wait(30, 60)
+
+
+def test_what_waits_for_places_keeps_no_other_tenant(place):
+    """One tenant has its share of the memory, on hold, and a flush of its deferred mail that waits for places; what
+    another has suspended comes all the same, though it may have two messages in memory at a time."""
+    later = place.receiver(answers=lambda verb, argument, session: '450 4.2.0 later' if verb == 'RCPT' else None)
+    good = place.receiver()
+    daemon = place.sluice(
+        options={'message_active_limit': 40, 'minimal_backoff_time': '1h', 'maximal_backoff_time': '2h'},
+        transports={'held': {'hold': True}, 'smtp': {}},
+        routes={'later.test': ('smtp', later.nexthop), 'held.test': ('held', good.nexthop), '*': ('smtp', good.nexthop)})
+
+    def give(tenant, count, domain):
+        post(daemon, {'messages': [{'from': 'a@a.test', 'recipients': [f'{tenant}{n}@{domain}'], 'text': 'x\n',
+                                    'tenant': tenant} for n in range(count)]}).expect(202)
+    give('full', 5, 'later.test')
+    until(lambda: daemon.totals()['deferred'] == 5, daemon.totals, 60)
+    give('full', 60, 'held.test')
+    until(lambda: daemon.totals()['active'] >= 35, daemon.totals, 60)
+    assert daemon.command('flush', '--tenant', 'full').returncode == 0
+    assert daemon.command('suspend', '--tenant', 'other', '--for', '1h', '--reason', 'a test').returncode == 0
+    give('other', 20, 'x.test')
+    until(lambda: daemon.totals()['suspended'] == 20, daemon.totals, 60)
+    assert daemon.command('resume', '--tenant', 'other').returncode == 0
+    good.wait(20, 60)

@@ -91,7 +91,7 @@ static void each_message_is_found_once(void **state)
         for (count = 0;
              count < 50 && sweeper_next(&sweeper, &a, &anybody, &budget, &back[count]) == 0;
              count++) {
-            most = sweeper.taken.count > most ? sweeper.taken.count : most;
+            most = s->walk.taken.count > most ? s->walk.taken.count : most;
         }
         spool_reader_end(reader);
         /* All of it fails, and comes back behind the others; and new mail comes. */
@@ -212,6 +212,71 @@ static void flows_that_may_not_enter_keep_nobody_waiting(void **state)
     assert_false(sweeper_is_busy(&sweeper));
 }
 
+static struct sweep *sweep_of(const char *name)
+{
+    struct selector selector = {0};
+    assert_int_equal(selector_set(&selector, SLICE("tenant"), slice_of(name)), 0);
+    struct sweep *s = sweep_new(SWEEP_FLUSH, &selector);
+    assert_non_null(s);
+    selector_fini(&selector);
+    return s;
+}
+
+/* How many of each flow are found. */
+static void count_found(unsigned found[4])
+{
+    static const struct sweep_entrance entrance = {is_room, NULL};
+    struct activation a = {.engine = engine, .reader = reader};
+    struct spool_position at;
+    int budget = 10000;
+    memset(found, 0, 4 * sizeof(*found));
+    assert_int_equal(spool_reader_begin(reader), 0);
+    while (sweeper_next(&sweeper, &a, &entrance, &budget, &at) == 0) {
+        found[at.flow]++;
+    }
+    assert_true(budget > 0);
+    spool_reader_end(reader);
+}
+
+/* Also when there are more of those that wait than may have begun. */
+static void a_sweep_that_waits_keeps_no_other_waiting(void **state)
+{
+    static const struct slice names[] = {SLICE("a"), SLICE("b"), SLICE("c")};
+    unsigned found[4];
+    struct spool_txn *t;
+    assert_int_equal(spool_begin(store, &t), 0);
+    for (uint64_t id = 1; id <= 30; id++) {
+        tenant = names[(id - 1) / 10];
+        put(t, id, 100 - id);
+    }
+    tenant = SLICE("");
+    assert_int_equal(spool_commit(t), 0);
+    memset(room_of, 0, sizeof(room_of));
+    sweeper_add(&sweeper, sweep_of("a"));
+    sweeper_add(&sweeper, sweep_of("b"));
+    room_of[2] = 4;
+    count_found(found);
+    assert_true(found[1] == 0 && found[2] == 4 && sweeper_is_waiting(&sweeper));
+    for (int i = 0; i < SWEEPS_BEGUN; i++) {
+        sweeper_add(&sweeper, sweep_of("a"));
+    }
+    assert_false(sweeper_is_waiting(&sweeper));
+    count_found(found);
+    assert_true(found[1] + found[2] == 0 && sweeper_is_waiting(&sweeper));
+    assert_int_equal(sweeper.begun, SWEEPS_BEGUN);
+    sweeper_retry(&sweeper);
+    assert_false(sweeper_is_waiting(&sweeper));
+    room_of[2] = 6;
+    count_found(found);
+    assert_true(found[1] == 0 && found[2] == 6 && sweeper_is_waiting(&sweeper));
+    sweeper_add(&sweeper, sweep_of("c"));
+    room_of[1] = 10 * (SWEEPS_BEGUN + 1), room_of[3] = 10;
+    count_found(found);
+    assert_int_equal(found[1], 10 * (SWEEPS_BEGUN + 1));
+    assert_int_equal(found[3], 10);
+    assert_true(!sweeper_is_busy(&sweeper) && sweeper.begun == 0 && sweeper.waiting == 0);
+}
+
 static void many_sweeps_become_one(void **state)
 {
     struct selector acme = {0};
@@ -239,6 +304,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(each_message_is_found_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_page_in_doubt_ends_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(flows_that_may_not_enter_keep_nobody_waiting, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_sweep_that_waits_keeps_no_other_waiting, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(many_sweeps_become_one, set_up, tear_down),
     };
