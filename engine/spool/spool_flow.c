@@ -219,10 +219,9 @@ static struct spool_flow_entry *obtain(struct spool_flows *f, enum mail_class cl
 static bool is_of(const struct spool_flow_entry *e, enum mail_class class,
                   const struct spool_envelope *m)
 {
-    return e != NULL && e->class == class && e->tenant_len == m->tenant.len &&
-           e->campaign_len == m->campaign.len &&
-           memcmp(e->text, m->tenant.data, e->tenant_len) == 0 &&
-           memcmp(e->text + e->tenant_len, m->campaign.data, e->campaign_len) == 0;
+    return e != NULL && e->class == class &&
+           slice_eq(slice_make(e->text, e->tenant_len), m->tenant) &&
+           slice_eq(slice_make(e->text + e->tenant_len, e->campaign_len), m->campaign);
 }
 
 uint32_t spool_flow_of(struct spool_store *s, const struct spool_envelope *m)
