@@ -358,8 +358,11 @@ const struct cli_row cli_rows[] = {
     {.name = "tenants",
      .run = cli_tenants,
      .operands = "",
-     .summary = "what became of whose mail since the start",
-     .help = "Mail of no tenant stands as -; tenants that found no room as other.\n"},
+     .summary = "what became of whose mail, and who waits",
+     .help =
+         "Mail of no tenant stands as -; tenants that found no room as other. WEIGHT and what "
+         "stands\n"
+         "behind it are of mail in memory: recipients that wait, connections, the longest wait.\n"},
     {.name = "responses",
      .run = cli_responses,
      .operands = "",

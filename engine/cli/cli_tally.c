@@ -9,6 +9,22 @@
 #define text_of   cli_member_text
 #define number_of cli_member_number
 
+/* What its mail in memory has, and how long the oldest of it has waited; "-" where there is none. */
+static void add_share(struct cli_table *t, const json_t *o)
+{
+    char span[CLI_SPAN_TEXT];
+    if (json_object_get(o, "weight") == NULL) {
+        for (int i = 0; i < 4; i++) {
+            cli_table_text(t, "-");
+        }
+        return;
+    }
+    cli_table_number(t, number_of(o, "weight"));
+    cli_table_number(t, number_of(o, "waiting"));
+    cli_table_number(t, number_of(o, "connections"));
+    cli_table_text(t, cli_span_text((double)number_of(o, "longest_wait"), span));
+}
+
 static void add_tenant(void *ctx, const json_t *o)
 {
     struct cli_table *t = ctx;
@@ -22,6 +38,7 @@ static void add_tenant(void *ctx, const json_t *o)
     cli_table_number(t, number_of(o, "failed"));
     cli_table_number(t, number_of(o, "expired"));
     cli_table_number(t, number_of(o, "dropped"));
+    add_share(t, o);
 }
 
 int cli_tenants(const struct cli *cli, const struct cli_args *args)
@@ -29,7 +46,8 @@ int cli_tenants(const struct cli *cli, const struct cli_args *args)
     static const struct cli_column columns[] = {
         {"TENANT", false},   {"MESSAGES", true}, {"RECIPIENTS", true}, {"MB", true},
         {"DELIVERED", true}, {"DEFERRED", true}, {"FAILED", true},     {"EXPIRED", true},
-        {"DROPPED", true},   {NULL, false},
+        {"DROPPED", true},   {"WEIGHT", true},   {"WAITING", true},    {"CONNECTIONS", true},
+        {"LONGEST", true},   {NULL, false},
     };
     struct buf url;
     (void)args; /* the command has no arguments */

@@ -228,6 +228,30 @@ class Scene:
                                          'destination_concurrency_limit': 5}
         self.daemon.write_config()
 
+    def prefer_resets(self):
+        self.daemon.tenants['resets'] = {'class': 'urgent'}
+        self.daemon.tenants['acme'] = {'class': 'bulk', 'weight': 3}
+        self.daemon.write_config()
+        with open(os.path.join(self.daemon.folder, 'reset.json'), 'w', encoding='ascii') as file:
+            file.write('{"from": "login@acme.example", "recipients": ["ann@mail.example"], '
+                       '"headers": {"Subject": "Your password"}, "text": "Click."}\n')
+
+    def hold(self):
+        """So that there is mail in memory to look at."""
+        self.daemon.transports['smtp']['hold'] = True
+        self.daemon.write_config()
+        assert self.run('sluice reload')[0] == 0
+        injection.post(self.daemon, {'messages': [
+            {'from': 'news@acme.example', 'recipients': [f'wait{n}@mail.example'], 'text': 'x', 'tenant': tenant}
+            for tenant in ('acme', 'globex') for n in range(3)]}).expect(202)
+        until(lambda: {row['tenant'] for row in self.rows('tenants') if row.get('in_memory', 0) >= 3} >= {'acme', 'globex'},
+              lambda: f'both wait: {self.rows("tenants")}')
+
+    def open_again(self):
+        del self.daemon.transports['smtp']['hold']
+        self.daemon.write_config()
+        assert self.run('sluice reload')[0] == 0
+
     def limit_tenant(self):
         self.daemon.tenants['globex'] = {'max_message_rate': '5/s', 'queue_limit': 20000}
         self.daemon.write_config()
@@ -411,6 +435,22 @@ TASKS = [
          ['GET /v1/tenants'],
          'The counts go on over restarts. A `csv` section keeps an accounting file in PowerMTA\'s manner.',
          Scene.await_csv),
+    Task('Give transactional mail priority',
+         [('grep -A 2 ^tenant CONFIG', ['resets', 'urgent', 'acme', 'bulk', '3']),
+          ('sluice check', []),
+          ('sluice reload', ['force']),
+          ('sluice inject reset.json --tenant resets', ['0']),
+          ('sluice tenants', ['resets'])],
+         ['POST /v1/reload', 'POST /v1/inject?tenant=resets {"from": "login@acme.example", "class": "urgent"}'],
+         'Urgent mail goes before normal, and that before bulk, which keeps its floors (`class_floor`); tenants of a class share '
+         'by `weight`, campaigns of a tenant alike. The class of a message is also said by the request, a header field '
+         '(`class_header`) or MT-PRIORITY, as far as the tenant\'s `classes` allow.', Scene.prefer_resets),
+    Task('Each tenant\'s share and wait',
+         [('sluice tenants', ['WEIGHT', 'WAITING', 'LONGEST']),
+          ('sluice why --tenant globex', ['globex'], Scene.open_again)],
+         ['GET /v1/tenants', 'GET /v1/why?tenant=globex'],
+         'Of tenants with mail in memory: weight, recipients in memory and waiting, connections, and the longest wait in seconds; '
+         '`sluice_waiting_seconds` has the last by class for the monitoring.', Scene.hold),
     Task('Limit one tenant',
          [('grep -A 3 ^tenant CONFIG', ['globex', '5/s', '20000']),
           ('sluice check', []),
