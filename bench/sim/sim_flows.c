@@ -107,7 +107,7 @@ static struct sim_mail flow_mail(enum kind kind, uint32_t class, uint32_t tenant
 {
     return (struct sim_mail){.flow = {.class = class, .tenant = tenant},
                              .weight = weight,
-                             .kind = kind,
+                             .kind = (uint16_t)kind,
                              .spread = 1,
                              .recipients = 1};
 }
