@@ -15,7 +15,7 @@
 #define OFFERED      500 /* messages a second, where not all there is is sent */
 #define WINDOW_FIRST 5
 #define WINDOW_MOST  20
-#define SHORT_SPAN   (180 * USEC_PER_SEC)
+#define SHORT_SPAN   (420 * USEC_PER_SEC)
 #define LONG_SPAN    (600 * USEC_PER_SEC)
 
 struct options {
