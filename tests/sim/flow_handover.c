@@ -6,6 +6,7 @@
  * reports. No two flows hold connections that differ by more than 1/wi + 1/wj for longer than that and
  * what was given over takes to be used; and no flow waits for longer than it takes all to have a turn. */
 #include "sched/sched.h"
+#include "tests/sim/core_shell.h"
 #include "tests/sim/require.h"
 
 #include <stdio.h>
@@ -43,24 +44,7 @@ struct world {
 
 static uint32_t draw(struct world *w, uint32_t below)
 {
-    w->random ^= w->random << 13;
-    w->random ^= w->random >> 7;
-    w->random ^= w->random << 17;
-    return (uint32_t)(w->random >> 33) % below;
-}
-
-static void *allocate(void *ctx, size_t size)
-{
-    return malloc(size);
-}
-
-static void release(void *ctx, void *obj)
-{
-    free(obj);
-}
-
-static void release_hosts(void *ctx, void *hosts)
-{
+    return core_shell_draw(&w->random, below);
 }
 
 static void submit(struct world *w, uint32_t flow)
@@ -136,7 +120,8 @@ static bool is_even(const struct world *w)
 
 static void begin(struct world *w)
 {
-    const struct sched_host host = {allocate, release, release, NULL};
+    const struct sched_host host = {core_shell_allocate, core_shell_release, core_shell_release,
+                                    NULL};
     struct sched_config c;
     sched_config_defaults(&c);
     w->connections = 1 + draw(w, CONNECTIONS);
@@ -145,7 +130,7 @@ static void begin(struct world *w)
     c.process_limit = (int)w->connections;
     c.pipeline_depth = (int)w->depth;
     c.initial_destination_concurrency = c.destination_concurrency_limit = CONNECTIONS;
-    w->sched = sched_new(&c, &host, release_hosts, 0);
+    w->sched = sched_new(&c, &host, core_shell_release_hosts, 0);
     REQUIRE(w->sched != NULL);
     for (uint32_t i = 0; i < w->flow_count; i++) {
         w->flows[i].weight = 1 + draw(w, 10);

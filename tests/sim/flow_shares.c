@@ -5,6 +5,7 @@
  * more than Li/wi + Lj/wj recipients, L the largest entry. Of connections, where these are short, they
  * hold so many that the same is true of them, with 1 for L. A class has its floor. */
 #include "sched/sched.h"
+#include "tests/sim/core_shell.h"
 #include "tests/sim/require.h"
 
 #include <stdio.h>
@@ -55,24 +56,7 @@ struct world {
 
 static uint32_t draw(struct world *w, uint32_t below)
 {
-    w->random ^= w->random << 13;
-    w->random ^= w->random >> 7;
-    w->random ^= w->random << 17;
-    return (uint32_t)(w->random >> 33) % below;
-}
-
-static void *allocate(void *ctx, size_t size)
-{
-    return malloc(size);
-}
-
-static void release(void *ctx, void *obj)
-{
-    free(obj);
-}
-
-static void release_hosts(void *ctx, void *hosts)
-{
+    return core_shell_draw(&w->random, below);
 }
 
 static void submit(struct world *w, struct flow_model *f, uint32_t destination)
@@ -193,7 +177,8 @@ static void finish(struct world *w)
 /* Windows that bind; or connections that do, and then windows do not. */
 static void begin(struct world *w, bool is_short_of_connections)
 {
-    const struct sched_host host = {allocate, release, release, NULL};
+    const struct sched_host host = {core_shell_allocate, core_shell_release, core_shell_release,
+                                    NULL};
     struct sched_config c;
     sched_config_defaults(&c);
     c.initial_destination_concurrency = 1 + (int)draw(w, 5);
@@ -206,7 +191,7 @@ static void begin(struct world *w, bool is_short_of_connections)
         w->destination_count = DESTINATIONS;
     }
     w->checks_held = is_short_of_connections;
-    w->sched = sched_new(&c, &host, release_hosts, 0);
+    w->sched = sched_new(&c, &host, core_shell_release_hosts, 0);
     REQUIRE(w->sched != NULL);
 }
 
