@@ -24,6 +24,7 @@
 #include "engine/spool/spool_page.h"
 #include "engine/spool/spool_record.h"
 #include "engine/spool/spool_store.h"
+#include "engine/spool/spool_suppress.h"
 
 #include <lmdb.h>
 #include <pthread.h>
@@ -42,8 +43,10 @@ enum spool_table {
     SPOOL_TABLE_QUARANTINE,
     SPOOL_TABLE_META,
     SPOOL_TABLE_HELD,
-    SPOOL_TABLE_TWIN, /* numbers of the meta table that must not be lost with its page */
-    SPOOL_TABLE_FLOW, /* see spool_flow.h */
+    SPOOL_TABLE_TWIN,       /* numbers of the meta table that must not be lost with its page */
+    SPOOL_TABLE_FLOW,       /* see spool_flow.h */
+    SPOOL_TABLE_SUPPRESSED, /* see spool_suppress.h; has longer keys than the others */
+    SPOOL_TABLE_STRIKES,    /* likewise */
     SPOOL_TABLE_COUNT,
 };
 
@@ -92,6 +95,18 @@ struct spool_journal {
     bool is_spoiled;     /* a batch failed; it may be in the file nevertheless */
 };
 
+struct spool_suppress_state {
+    /* writer only */
+    bool is_changed, has_added; /* by the transaction under way */
+    uint64_t pending;           /* entries, with is_changed */
+    size_t at_len;              /* where the sweep stands; 0: at the beginning */
+    char at[SPOOL_SUPPRESS_KEY_MAX];
+    struct spool_key strike_at;
+
+    /* stored by the writer, read by any thread */
+    _Atomic uint64_t count, changes;
+};
+
 struct spool_store {
     /* set at creation */
     char *path;
@@ -130,6 +145,8 @@ struct spool_store {
     unsigned lost_count;
     uint64_t suspects[SPOOL_GUARD_PAGES]; /* pages that turned out to be bad */
     unsigned suspect_count;
+
+    struct spool_suppress_state suppress;
 
     /* see spool_guard.h */
     struct spool_guard guard;

@@ -161,10 +161,25 @@ static bool is_queue(enum spool_table table)
            table == SPOOL_TABLE_HELD;
 }
 
+/* What cannot be used is left out: one who is not suppressed any more will be again. */
+static int copy_suppression(struct salvage *v, const struct spool_node *node)
+{
+    if (node->is_large || !spool_suppress_is_good(node->key, node->value)) {
+        return 0;
+    }
+    int err = spool_suppress_copy(v->txn, node->key, node->value, !v->is_orphan);
+    v->txn_bytes += node->key.len + node->value.len;
+    v->txn_records++;
+    return err != 0 ? err : next_txn(v, false);
+}
+
 static int copy_record(struct salvage *v, enum spool_table table, const struct spool_node *node)
 {
     struct slice value;
     uint64_t id;
+    if (table == SPOOL_TABLE_SUPPRESSED) {
+        return copy_suppression(v, node);
+    }
     if (node->key.len > sizeof(((struct spool_key *)0)->bytes) ||
         !spool_salvage_key(table, node->key, &id)) {
         return 0; /* nothing of ours: a tombstone */
@@ -187,6 +202,9 @@ static int copy_record(struct salvage *v, enum spool_table table, const struct s
         return spool_ids_add(&v->findings.staged, id);
     }
     if (err != 0 || !spool_salvage_is_good(table, &key, value)) {
+        if (table == SPOOL_TABLE_STRIKES) {
+            return 0; /* they are counted anew */
+        }
         if (table == SPOOL_TABLE_FLOW) {
             return 0; /* its names are in the messages as well: spool_flows_load */
         }

@@ -97,9 +97,12 @@ bool spool_salvage_key(enum spool_table table, struct slice key, uint64_t *ret_i
         return spool_key_read_flow(key, &number);
     case SPOOL_TABLE_QUARANTINE:
         return key.len == 13;
+    case SPOOL_TABLE_STRIKES:
+        return key.len == SPOOL_STRIKE_KEY_BYTES;
     case SPOOL_TABLE_META:
     case SPOOL_TABLE_TWIN:
         return key.len > 1;
+    case SPOOL_TABLE_SUPPRESSED: /* has keys of its own: spool_suppress_is_good */
     case SPOOL_TABLE_COUNT:
         break;
     }
@@ -138,6 +141,9 @@ bool spool_salvage_is_good(enum spool_table table, const struct spool_key *key, 
         struct spool_flow flow;
         return spool_key_read_flow(name, &number) && spool_flow_decode(value, number, &flow) == 0;
     }
+    if (table == SPOOL_TABLE_STRIKES) {
+        return spool_blob_decode(value, key, true, &bytes) == 0;
+    }
     if (!spool_key_read_part(name, &id, &number)) {
         return false;
     }
@@ -168,6 +174,9 @@ static bool fits_table(const struct spool_node *node, enum spool_table table)
 {
     struct slice bytes;
     uint64_t id;
+    if (table == SPOOL_TABLE_SUPPRESSED) {
+        return !node->is_tree && !node->is_large && spool_suppress_is_good(node->key, node->value);
+    }
     if (!spool_salvage_key(table, node->key, &id) || node->is_tree) {
         return false;
     }
@@ -202,8 +211,8 @@ static bool is_large_packed(const struct spool_file *file, const struct spool_no
 int spool_salvage_table(const struct spool_file *file, const char *bytes)
 {
     static const enum spool_table tables[] = {SPOOL_TABLE_MESSAGE, SPOOL_TABLE_REASON,
-                                              SPOOL_TABLE_STATE, SPOOL_TABLE_RECIPIENTS,
-                                              SPOOL_TABLE_BODY};
+                                              SPOOL_TABLE_STATE,   SPOOL_TABLE_RECIPIENTS,
+                                              SPOOL_TABLE_BODY,    SPOOL_TABLE_SUPPRESSED};
     const size_t page_bytes = file->meta.page_bytes;
     unsigned best = 0;
     int found = -1;

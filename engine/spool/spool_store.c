@@ -50,6 +50,8 @@ static const char *const table_names[SPOOL_TABLE_COUNT] = {
     [SPOOL_TABLE_HELD] = "held",
     [SPOOL_TABLE_TWIN] = "twin",
     [SPOOL_TABLE_FLOW] = "flow",
+    [SPOOL_TABLE_SUPPRESSED] = "suppressed",
+    [SPOOL_TABLE_STRIKES] = "strikes",
 };
 
 const char *spool_table_name(enum spool_table table)
@@ -391,6 +393,7 @@ static int read_start(struct spool_txn *t, void *arg)
         s->first_id = s->next_sequence;
         r = spool_reserve_sequence(t);
     }
+    r = r == 0 ? spool_suppress_load(t) : r;
     return r == 0 ? spool_restore_reasons(t) : r;
 }
 

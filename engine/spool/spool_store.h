@@ -16,6 +16,8 @@
  *   quarantine  id, table, number -> bytes of a damaged message's records, as found
  *   meta        version, id reservation, the duplicate bound in force, messages in quarantine, the
  *               generation of the journal
+ *   suppressed  tenant, address -> reason, times, source; see spool_suppress.h
+ *   strikes     kind, hash of tenant and address -> times; likewise
  *   twin        the generation once more: without it the journal's mail would be lost
  *
  * Every record starts with a version byte and ends with a checksum over itself and its key; one

@@ -47,6 +47,7 @@ int spool_begin(struct spool_store *s, struct spool_txn **ret)
     memset(t->cursors, 0, sizeof(t->cursors));
     t->error = 0;
     t->generation = 0;
+    s->suppress.is_changed = s->suppress.has_added = false;
     *ret = t;
     return 0;
 }
@@ -95,6 +96,7 @@ int spool_commit(struct spool_txn *t)
     }
     spool_note_commit(t->store);
     spool_flows_committed(&t->store->flows);
+    spool_suppress_committed(t->store);
     if (t->generation != 0) {
         spool_journal_restart(t->store, t->generation);
     }
@@ -109,8 +111,7 @@ int spool_txn_fail(struct spool_txn *t, int error)
     return error;
 }
 
-/* Result of an LMDB call whose failure can only be the storage's. */
-static int txn_result(struct spool_txn *t, int rc)
+int spool_table_result(struct spool_txn *t, int rc)
 {
     if (rc == MDB_CORRUPTED || rc == MDB_PAGE_NOTFOUND) {
         t->store->must_reopen = t->store->must_look = true;
@@ -118,8 +119,7 @@ static int txn_result(struct spool_txn *t, int rc)
     return rc == 0 ? 0 : spool_txn_fail(t, write_error(t->store, rc));
 }
 
-/* NULL when the transaction is doomed: t->error tells why. */
-static MDB_cursor *txn_cursor(struct spool_txn *t, enum spool_table table)
+MDB_cursor *spool_table_cursor(struct spool_txn *t, enum spool_table table)
 {
     if (t->error == 0 && t->cursors[table] == NULL) {
         int rc = mdb_cursor_open(t->txn, t->store->dbi[table], &t->cursors[table]);
@@ -134,7 +134,7 @@ static MDB_cursor *txn_cursor(struct spool_txn *t, enum spool_table table)
 int spool_table_append(struct spool_txn *t, enum spool_table table, const struct spool_key *key,
                        size_t bytes, void **ret)
 {
-    MDB_cursor *cursor = txn_cursor(t, table);
+    MDB_cursor *cursor = spool_table_cursor(t, table);
     if (cursor == NULL) {
         return t->error;
     }
@@ -149,7 +149,7 @@ int spool_table_append(struct spool_txn *t, enum spool_table table, const struct
         }
     }
     if (rc != 0) {
-        return txn_result(t, rc);
+        return spool_table_result(t, rc);
     }
     *ret = v.mv_data;
     return 0;
@@ -158,7 +158,7 @@ int spool_table_append(struct spool_txn *t, enum spool_table table, const struct
 int spool_table_put(struct spool_txn *t, enum spool_table table, const struct spool_key *key,
                     size_t bytes, void **ret)
 {
-    MDB_cursor *cursor = txn_cursor(t, table);
+    MDB_cursor *cursor = spool_table_cursor(t, table);
     if (cursor == NULL) {
         return t->error;
     }
@@ -166,7 +166,7 @@ int spool_table_put(struct spool_txn *t, enum spool_table table, const struct sp
     MDB_val v = {bytes, NULL};
     int rc = mdb_cursor_put(cursor, &k, &v, MDB_RESERVE);
     if (rc != 0) {
-        return txn_result(t, rc);
+        return spool_table_result(t, rc);
     }
     *ret = v.mv_data;
     return 0;
@@ -185,7 +185,7 @@ int spool_table_get(struct spool_txn *t, enum spool_table table, const struct sp
         return ERR_MISSING;
     }
     if (rc != 0) {
-        return txn_result(t, rc);
+        return spool_table_result(t, rc);
     }
     *ret = spool_slice(&v);
     return 0;
@@ -194,7 +194,7 @@ int spool_table_get(struct spool_txn *t, enum spool_table table, const struct sp
 static int cursor_get(struct spool_txn *t, enum spool_table table, const struct spool_key *key,
                       MDB_cursor_op op, struct slice *ret_key, struct slice *ret_record)
 {
-    MDB_cursor *cursor = txn_cursor(t, table);
+    MDB_cursor *cursor = spool_table_cursor(t, table);
     if (cursor == NULL) {
         return t->error;
     }
@@ -205,7 +205,7 @@ static int cursor_get(struct spool_txn *t, enum spool_table table, const struct 
         return ERR_MISSING;
     }
     if (rc != 0) {
-        return txn_result(t, rc);
+        return spool_table_result(t, rc);
     }
     *ret_key = spool_slice(&k);
     *ret_record = spool_slice(&v);
@@ -273,14 +273,14 @@ int spool_table_del_here(struct spool_txn *t, enum spool_table table)
 {
     MDB_val k;
     MDB_val v;
-    int r = txn_result(t, mdb_cursor_get(t->cursors[table], &k, &v, MDB_GET_CURRENT));
+    int r = spool_table_result(t, mdb_cursor_get(t->cursors[table], &k, &v, MDB_GET_CURRENT));
     if (r == 0) {
         r = look_at_head(t, &v);
     }
     if (r != 0) {
         return r;
     }
-    return txn_result(t, mdb_cursor_del(t->cursors[table], 0));
+    return spool_table_result(t, mdb_cursor_del(t->cursors[table], 0));
 }
 
 int spool_table_del(struct spool_txn *t, enum spool_table table, const struct spool_key *key)
@@ -301,7 +301,7 @@ int spool_table_count(struct spool_txn *t, enum spool_table table, uint64_t *ret
     MDB_stat stat;
     int rc = mdb_stat(t->txn, t->store->dbi[table], &stat);
     if (rc != 0) {
-        return txn_result(t, rc);
+        return spool_table_result(t, rc);
     }
     *ret = stat.ms_entries;
     return 0;

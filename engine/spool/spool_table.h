@@ -10,6 +10,12 @@
 /* Dooms the transaction; returns error. */
 int spool_txn_fail(struct spool_txn *t, int error);
 
+/* The table's cursor; NULL when the transaction is doomed. For tables whose keys are no struct
+ * spool_key. */
+MDB_cursor *spool_table_cursor(struct spool_txn *t, enum spool_table table);
+/* The result of an LMDB call whose failure can only be the storage's. */
+MUST_USE int spool_table_result(struct spool_txn *t, int rc);
+
 /* Room for a record under a key that is most likely the highest: a page that fills up stays full
  * instead of being split in halves. The caller writes all the bytes before anything else.
  * errors: -EEXIST, storage */
