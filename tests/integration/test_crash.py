@@ -18,12 +18,23 @@ CUTS = int(os.environ.get('SLUICE_CUTS', '20'))
 LIE = os.environ.get('SLUICE_LIE', '0')  # 1: syncs do nothing; the test of cuts must fail then
 CUT_SECONDS = 25 * max(CUTS, 20) / 20
 
-LOAD = {  # four injectors
-    'small': ['--connections', '4', '--rate', '300', '--size', '2000'],
-    'pipelined': ['--connections', '2', '--rate', '200', '--pipelining', '--size', '1000'],
-    'many': ['--connections', '2', '--rate', '30', '--recipients', '20'],
-    'large': ['--connections', '2', '--rate', '5', '--size', '400000'],
+LOAD = {  # four injectors; mail of many flows, some of which have much more than others
+    'small': ['--connections', '4', '--rate', '300', '--size', '2000', '--tenants', '20:1',
+              '--header', 'X-Class: bulk', '--header', 'X-Campaign: c1'],
+    'pipelined': ['--connections', '2', '--rate', '200', '--pipelining', '--size', '1000',
+                  '--tenants', '5', '--header', 'X-Class: normal'],
+    'many': ['--connections', '2', '--rate', '30', '--recipients', '20', '--tenants', '3',
+             '--header', 'X-Class: bulk', '--header', 'X-Campaign: c2'],
+    'large': ['--connections', '2', '--rate', '5', '--size', '400000',
+              '--header', 'X-Class: urgent'],
 }
+# Fewer messages in memory than a second brings: most flows have a backlog in the spool now and then.
+FLOWS = {'message_active_limit': 60}
+LISTENER = {'tenant_header': 'X-Tenant', 'campaign_header': 'X-Campaign', 'class_header': 'X-Class',
+            'keep_control_headers': True}  # the receiver compares all of the message
+TENANTS = {'*': {'classes': ['urgent', 'normal', 'bulk']}, 't1': {'weight': 10},
+           't2': {'weight': 3}}
+FLOW_COUNT = 20 + 5 + 3 + 1  # tenant, class and campaign
 
 
 class Killer:
@@ -141,7 +152,8 @@ def crash_under_load(place, capsys, breaker, count, seconds, what):
     chance = random.Random(SEED)
     folder = place.subfolder('tools')
     sink = place.keep(Sink(folder, '--defer', '0.02'))
-    daemon = place.sluice(start=False, routes={'*': ('smtp', sink.nexthop)},
+    daemon = place.sluice(start=False, routes={'*': ('smtp', sink.nexthop)}, options=FLOWS,
+                          listener=LISTENER, tenants=TENANTS,
                           transports={'smtp': {'process_limit': 20,
                                                'destination_recipient_limit': 10}})
     daemon.start()
@@ -189,6 +201,9 @@ def check_log(daemon, account):
     logged = {event['recipient'] for event in daemon.of('Delivery')}
     assert logged == received, (list(logged - received)[:5], list(received - logged)[:5])
     assert not daemon.of('Bounce')
+    flows = {(event.get('tenant'), event.get('class'), event.get('campaign'))
+             for event in daemon.of('Delivery')}
+    assert len(flows) == FLOW_COUNT, flows
 
 
 def kills(daemon, chance):
