@@ -59,13 +59,17 @@ static const struct top_view_row views[TOP_VIEW_COUNT] = {
     [TOP_TENANTS] = {"tenants", "messages", "no mail came in since the start",
                      (const struct top_column[]){
                          {"TENANT", "tenant", TOP_NAME, 0},
-                         {"MESSAGES", "received", TOP_NUMBER, 5},
+                         {"WEIGHT", "weight", TOP_NUMBER, 8},
+                         {"WAITING", "waiting", TOP_NUMBER, 3},
+                         {"CONNS", "connections", TOP_NUMBER, 6},
+                         {"LONGEST", "longest_wait", TOP_SPAN, 5},
+                         {"MESSAGES", "received", TOP_NUMBER, 9},
                          {"RECIPIENTS", "recipients", TOP_NUMBER, 1},
                          {"DELIVERED", "delivered", TOP_NUMBER, 2},
-                         {"DEFERRED", "deferred", TOP_NUMBER, 3},
-                         {"FAILED", "failed", TOP_NUMBER, 4},
-                         {"EXPIRED", "expired", TOP_NUMBER, 6},
-                         {"DROPPED", "dropped", TOP_NUMBER, 7},
+                         {"DEFERRED", "deferred", TOP_NUMBER, 4},
+                         {"FAILED", "failed", TOP_NUMBER, 7},
+                         {"EXPIRED", "expired", TOP_NUMBER, 10},
+                         {"DROPPED", "dropped", TOP_NUMBER, 11},
                          {NULL, NULL, TOP_TEXT, 0},
                      },
                      "tenant"},
@@ -126,7 +130,8 @@ size_t top_view_columns(enum top_view view)
 
 bool top_column_is_number(const struct top_column *c)
 {
-    return c->kind == TOP_NUMBER || c->kind == TOP_WINDOW || c->kind == TOP_SINCE;
+    return c->kind == TOP_NUMBER || c->kind == TOP_WINDOW || c->kind == TOP_SINCE ||
+           c->kind == TOP_SPAN;
 }
 
 /* --- cells ------------------------------------------------------------------------------------ */
@@ -273,6 +278,11 @@ const char *top_cell_text(const struct top_column *c, const json_t *row,
         if (json_is_number(value)) {
             (void)add_cell_text(ret, 0, "%s",
                                 cli_span_text(scale->now - json_number_value(value), text));
+        }
+        break;
+    case TOP_SPAN:
+        if (json_is_number(value)) {
+            (void)add_cell_text(ret, 0, "%s", cli_span_text(json_number_value(value), text));
         }
         break;
     case TOP_WHEN:

@@ -25,6 +25,7 @@ enum top_kind {
     TOP_NAME, /* a text that may be empty, or of the row of others */
     TOP_NUMBER,
     TOP_SINCE,  /* how long ago a point in time was */
+    TOP_SPAN,   /* seconds */
     TOP_WHEN,   /* "in 3m20s", "45s ago" */
     TOP_WINDOW, /* "busy/window" */
     TOP_STATE,  /* with the time until it ends */

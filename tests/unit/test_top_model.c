@@ -305,18 +305,44 @@ static void widths(void **state)
     }
 }
 
+/* Who has waited longest comes first; what is not known of a tenant, with no mail in memory, is empty. */
+static void tenants(void **state)
+{
+    struct top_model m;
+    char cell[TOP_CELL_TEXT];
+    (void)state;
+    top_model_init(&m);
+    top_model_rows(&m, TOP_TENANTS,
+                   parse("[{\"tenant\": \"a\", \"received\": 9, \"weight\": 1, \"waiting\": 4,"
+                         "  \"connections\": 2, \"longest_wait\": 61},"
+                         " {\"tenant\": \"b\", \"received\": 8},"
+                         " {\"tenant\": \"c\", \"received\": 7, \"weight\": 10, \"waiting\": 1,"
+                         "  \"connections\": 0, \"longest_wait\": 4000}]"),
+                   false);
+    top_model_show(&m, TOP_TENANTS);
+    expect(&m, ">a b c");
+    sort_by(&m, "LONGEST");
+    expect(&m, ">c a b");
+    const struct top_column *c = top_view_row(TOP_TENANTS)->columns;
+    const struct top_scale scale = top_model_scale(&m);
+    while (strcmp(c->title, "LONGEST") != 0) {
+        c++;
+    }
+    assert_string_equal(top_cell_text(c, top_model_row(&m, 1), &scale, cell), "1m01s");
+    assert_string_equal(top_cell_text(c, top_model_row(&m, 2), &scale, cell), "");
+    sort_by(&m, "WEIGHT");
+    expect(&m, ">c a b");
+    top_model_fini(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sorting),
-        cmocka_unit_test(filters),
-        cmocka_unit_test(selection),
-        cmocka_unit_test(scrolling),
-        cmocka_unit_test(views),
-        cmocka_unit_test(cells),
-        cmocka_unit_test(text),
-        cmocka_unit_test(widths),
-        cmocka_unit_test(lanes_fit_eighty_columns),
+        cmocka_unit_test(sorting),   cmocka_unit_test(tenants),
+        cmocka_unit_test(filters),   cmocka_unit_test(selection),
+        cmocka_unit_test(scrolling), cmocka_unit_test(views),
+        cmocka_unit_test(cells),     cmocka_unit_test(text),
+        cmocka_unit_test(widths),    cmocka_unit_test(lanes_fit_eighty_columns),
     };
     if (setlocale(LC_CTYPE, "C.UTF-8") == NULL) {
         return 77; /* skipped: no such locale */
