@@ -1,0 +1,105 @@
+/* What kind a report is, by what its parts and its header say.
+ * Called by heard.c. Must not look at tokens: whether we wrote the original decides nothing here. */
+#include "engine/heard/heard_kind.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* Subjects with which programs answer for people. */
+static const char *const absences[] = {"out of office",
+                                       "out of the office",
+                                       "automatic reply",
+                                       "auto-reply",
+                                       "autoreply",
+                                       "auto reply",
+                                       "auto response",
+                                       "autoresponse",
+                                       "auto-response",
+                                       "vacation reply",
+                                       "on vacation",
+                                       "away from my mail",
+                                       "abwesenheit",
+                                       "automatische antwort",
+                                       "automatisch antwoord",
+                                       "afwezig",
+                                       "absence du bureau",
+                                       "réponse automatique",
+                                       "respuesta autom",
+                                       "fuera de la oficina",
+                                       "resposta autom",
+                                       "risposta automatica",
+                                       "fuori sede",
+                                       "autosvar",
+                                       "automaattinen",
+                                       "automatyczna odpowied",
+                                       "автоответ",
+                                       "自動応答",
+                                       "自动回复",
+                                       "자동 회신",
+                                       NULL};
+
+/* "unsubscribe" as all that the subject says, or the address that it was sent to. */
+static bool is_unsubscribe(const struct heard *r, struct slice recipient)
+{
+    static const char *const words[] = {"unsubscribe", "un-subscribe", "remove me", "opt-out",
+                                        "opt out",     "abmelden",     NULL};
+    static const char *const locals[] = {"unsubscribe", "unsub", "optout",
+                                         "opt-out",     "leave", NULL};
+    const char *subject = r->subject;
+    while (heard_begins(slice_of(subject), "re:") || heard_begins(slice_of(subject), "aw:") ||
+           heard_begins(slice_of(subject), "fw:")) {
+        subject += subject[3] == ' ' ? 4 : 3;
+    }
+    for (size_t i = 0; words[i] != NULL; i++) {
+        if (heard_begins(slice_of(subject), words[i])) {
+            return true;
+        }
+    }
+    for (size_t i = 0; locals[i] != NULL; i++) {
+        size_t len = strlen(locals[i]);
+        if (recipient.len > len && strncasecmp(recipient.data, locals[i], len) == 0 &&
+            strchr("@+-=", recipient.data[len]) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void settle_kind(struct heard *r, enum heard_kind kind, const char *shape)
+{
+    r->kind = kind;
+    r->shape = shape;
+}
+
+void heard_decide(struct heard_parts *parts, struct slice recipient)
+{
+    struct heard *r = parts->report;
+    struct slice prose = buf_slice(parts->prose.len > 0 ? &parts->prose : &parts->plain);
+    const char *shape;
+    if (parts->has_feedback) {
+        bool is_opt_out = heard_begins(slice_of(r->feedback_type), "opt-out");
+        settle_kind(r, is_opt_out ? HEARD_UNSUBSCRIBE : HEARD_COMPLAINT, "RFC 5965");
+    } else if (parts->has_status && r->recipient_count > 0) {
+        settle_kind(r, HEARD_BOUNCE, "RFC 3464");
+    } else if (parts->is_jmrp) {
+        settle_kind(r, HEARD_COMPLAINT, "JMRP");
+        heard_set(r->feedback_type, sizeof(r->feedback_type), SLICE("abuse"));
+    } else if ((shape = heard_prose_read(parts, prose)) != NULL) {
+        settle_kind(r, HEARD_BOUNCE, shape);
+    } else if (parts->has_status) {
+        settle_kind(r, HEARD_BOUNCE, "RFC 3464 without a recipient");
+    } else if (parts->has_disposition) {
+        settle_kind(r, HEARD_AUTO_REPLY, "RFC 8098");
+    } else if (is_unsubscribe(r, recipient)) {
+        settle_kind(r, HEARD_UNSUBSCRIBE, "mail");
+    } else if (parts->is_auto_submitted && !parts->has_list_field) {
+        settle_kind(r, HEARD_AUTO_REPLY, "RFC 3834");
+    } else if (heard_has_any(slice_of(r->subject), absences)) {
+        settle_kind(r, HEARD_AUTO_REPLY, "subject");
+    } else {
+        settle_kind(r, HEARD_UNKNOWN, "");
+    }
+    if (r->kind == HEARD_AUTO_REPLY || r->kind == HEARD_UNSUBSCRIBE) {
+        heard_note_address(r, slice_of(r->from)); /* it is the recipient who writes */
+    }
+}

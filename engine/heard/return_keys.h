@@ -1,0 +1,54 @@
+/* The keys that seal tokens: a new one each RETURN_KEY_PERIOD, and each is kept for
+ * RETURN_KEY_KEPT after it went out of use. A ring is immutable; rotating makes another. Pure, but
+ * for the bytes of a new key, which come from OpenSSL. */
+#ifndef ENGINE_RETURN_KEYS_H
+#define ENGINE_RETURN_KEYS_H
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/slice.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RETURN_KEY_BYTES  32
+#define RETURN_KEY_DAY    (INT64_C(24) * 60 * 60) /* seconds */
+#define RETURN_KEY_PERIOD (30 * RETURN_KEY_DAY)
+#define RETURN_KEY_KEPT   (180 * RETURN_KEY_DAY)
+#define RETURN_KEYS_MAX   64 /* of a ring; what rotation by the clock needs is eight */
+
+struct return_key {
+    uint8_t number;
+    int64_t begin; /* wall, seconds: seals messages that were created from then on */
+    uint8_t secret[RETURN_KEY_BYTES];
+};
+
+struct return_keys {
+    size_t count;
+    struct return_key keys[RETURN_KEYS_MAX]; /* oldest first */
+};
+
+/* Read what return_keys_format wrote.
+ * errors: ERR_SYNTAX: a line is none, their order is wrong, or a number is there twice */
+MUST_USE int return_keys_parse(struct slice text, struct return_keys *ret);
+/* One line a key: number, begin, secret in hexadecimal. Failure is the buffer's sticky flag. */
+void return_keys_format(const struct return_keys *keys, struct buf *out);
+
+/* Whether the ring is due to be rotated: it has no key, the newest is old enough, or the oldest is
+ * kept no more. */
+MUST_USE bool return_keys_is_due(const struct return_keys *keys, int64_t now);
+/* The ring with a new key when one is due (or `is_asked`), without those that are kept no more.
+ * now     wall, seconds; a clock that went back adds a key that begins with the newest's begin
+ * errors  -EIO: no random bytes */
+MUST_USE int return_keys_rotate(const struct return_keys *keys, int64_t now, bool is_asked,
+                                struct return_keys *ret);
+
+/* The key for a message: the newest that had begun when the message was created, so that a retry
+ * after a rotation has the token of the first attempt; else the oldest. NULL: an empty ring. */
+const struct return_key *return_keys_for(const struct return_keys *keys, int64_t created);
+/* The key of a number; NULL: none, or not kept at `now` any more. */
+const struct return_key *return_keys_find(const struct return_keys *keys, uint8_t number,
+                                          int64_t now);
+
+#endif
