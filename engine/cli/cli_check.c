@@ -4,6 +4,7 @@
 #include "engine/config/config_lint.h"
 #include "engine/config/config_option.h"
 #include "engine/config/config_origin.h"
+#include "engine/key/key_ring.h"
 #include "engine/reply/reply_set.h"
 
 #include <errno.h>
@@ -97,6 +98,16 @@ static void check_replies(struct findings *f, const struct config *c)
     }
 }
 
+/* The keys that sign mail, each of them. */
+static void check_keys(struct findings *f, const struct config *c)
+{
+    const struct config_sink sink = {.complain = add_finding, .ctx = f};
+    struct key_ring *ring = NULL;
+    if (key_ring_load(c, NULL, &sink, &ring) == 0) {
+        key_ring_free(ring);
+    }
+}
+
 static int check_findings(struct findings *f)
 {
     struct config *config = NULL;
@@ -105,6 +116,7 @@ static int check_findings(struct findings *f)
     if (err == 0) {
         check_files(f, config);
         check_replies(f, config);
+        check_keys(f, config);
         config_lint(config, &sink);
         if (f->explains) {
             cli_explain_all(f->cli, config);

@@ -44,6 +44,10 @@ void config_free(struct config *c)
         free(c->tenants[i].name);
         clear_section(CONFIG_SECTION_TENANT, &c->tenants[i]);
     }
+    for (size_t i = 0; i < c->dkim_count; i++) {
+        free(c->dkims[i].name);
+        clear_section(CONFIG_SECTION_DKIM, &c->dkims[i]);
+    }
     for (size_t i = 0; i < c->egress_source_count; i++) {
         free(c->egress_sources[i].name);
         free(c->egress_sources[i].warmup);
@@ -76,6 +80,7 @@ void config_free(struct config *c)
     free(c->listeners);
     free(c->http_doors);
     free(c->tenants);
+    free(c->dkims);
     free(c->tenant_order);
     free(c->egress_sources);
     free(c->egress_pools);

@@ -144,6 +144,31 @@ struct config_tenant {
     bool inject;                           /* its mail is accepted */
     /* Over all that the tenant sends; of "*" each tenant has its own. */
     struct rate_rule max_message_rate, max_recipient_rate, max_message_quota;
+    struct config_texts from_domains; /* lower case: of From, signed for such tenants alone */
+    struct config_texts dkim;         /* titles of keys, lower case; none: those of From's domain */
+    char *feedback_id;                /* template of the field Feedback-ID; NULL: none */
+};
+
+/* Bits: the form of the header, and that of the body. */
+enum config_canonicalization {
+    CONFIG_CANON_RELAXED_RELAXED,
+    CONFIG_CANON_RELAXED_SIMPLE,
+    CONFIG_CANON_SIMPLE_RELAXED,
+    CONFIG_CANON_SIMPLE_SIMPLE,
+};
+
+/* One `dkim "SELECTOR._domainkey.DOMAIN" {}`. */
+struct config_dkim {
+    char *name;            /* lower case */
+    struct slice selector; /* views of it */
+    struct slice domain;
+    char *key;                             /* file */
+    struct config_texts headers, oversign; /* names of fields; none: the usual ones; "none" alone:
+                                            * no field */
+    enum config_canonicalization canonicalization;
+    usec_t expire;                    /* 0: never */
+    struct config_texts also;         /* domains, lower case: all their keys sign too */
+    struct config_texts from_domains; /* lower case, or "*"; none: the key's own */
 };
 
 /* One `http "ADDR:PORT" {}`. */
@@ -284,6 +309,7 @@ struct config {
 
     int workers;           /* never 0: the number of cores when not set */
     int scheduler_threads; /* never 0: 4 x cores when not set */
+    int dkim_threads;      /* never 0: the number of cores when not set */
     char *user;            /* NULL: stay who we are */
     char *hostname;        /* myhostname */
     bool allow_loopback;
@@ -327,6 +353,8 @@ struct config {
     size_t http_door_count;
     struct config_tenant *tenants;
     size_t tenant_count;
+    struct config_dkim *dkims;
+    size_t dkim_count;
     const struct config_tenant **tenant_order; /* [tenant_count], sorted for config_tenant_find */
     const struct config_tenant *other_tenants; /* of "*"; NULL: no section */
     bool has_queue_limits;                     /* some of them */

@@ -59,6 +59,7 @@ static int complete_global(struct config_loader *l, struct config *c)
     cores = cores > 64 ? 64 : cores;
     c->workers = c->workers > 0 ? c->workers : (int)cores;
     c->scheduler_threads = c->scheduler_threads > 0 ? c->scheduler_threads : (int)(4 * cores);
+    c->dkim_threads = c->dkim_threads > 0 ? c->dkim_threads : (int)cores;
     int err = complete_hostname(l, c);
     err = err < 0 ? err : set_default_path(&c->event_log_path, c->spool.path, "events.jsonl");
     err = err < 0 ? err : set_default_path(&c->control_path, c->spool.path, "control");
@@ -582,6 +583,7 @@ int config_check(struct config_loader *l, struct config *c)
     }
     err = err < 0 ? err : config_check_egress(l, c);
     err = err < 0 ? err : config_check_tenants(l, c);
+    config_check_dkim(l, c);
     for (size_t i = 0; i < c->transport_count && err == 0; i++) {
         err = check_transport(l, c, i);
     }

@@ -17,6 +17,8 @@
 static const char *const webhook_choices[] = {"ndjson", "array", NULL};
 static const char *const received_choices[] = {"yes", "no", "anonymous", NULL};
 static const char *const class_choices[] = {"urgent", "normal", "bulk", NULL};
+static const char *const canonicalization_choices[] = {"relaxed/relaxed", "relaxed/simple",
+                                                       "simple/relaxed", "simple/simple", NULL};
 static const char *const tenant_class_choices[] = {"urgent", "normal", "bulk", "listener", NULL};
 static const char *const rule_choices[] = {"readme", "postfix3", NULL};
 static const char *const scheduler_choices[] = {"preemptive", "fifo", "round_robin", NULL};
@@ -40,6 +42,7 @@ static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
 #define HTTP(field)      CONFIG_SECTION_HTTP, offsetof(struct config_http, field)
 #define REPLIES(field)   CONFIG_SECTION_REPLIES, offsetof(struct config, field)
 #define TENANT(field)    CONFIG_SECTION_TENANT, offsetof(struct config_tenant, field)
+#define DKIM(field)      CONFIG_SECTION_DKIM, offsetof(struct config_dkim, field)
 #define SOURCE(field)    CONFIG_SECTION_SOURCE, offsetof(struct config_egress_source, field)
 #define POOL(field)      CONFIG_SECTION_POOL, offsetof(struct config_egress_pool, field)
 #define TRANSPORT(field) CONFIG_SECTION_TRANSPORT, offsetof(struct config_transport, field)
@@ -83,6 +86,9 @@ const struct config_option config_options[] = {
     INT("scheduler_threads", START(scheduler_threads), "0", 0, 256,
         "Threads for schedulers; transports beyond this number share threads. 0: four for each "
         "core."),
+    INT("dkim_threads", START(dkim_threads), "0", 0, 64,
+        "Threads that make signatures (see `dkim`); they sleep while nothing is signed. 0: one for "
+        "each core."),
     TEXT("user", START(user), NULL, "stay who started it", 64,
          "The account that the daemon becomes after it has opened its listeners. Started as root "
          "without it, the daemon warns."),
@@ -398,6 +404,44 @@ const struct config_option config_options[] = {
     RATE("max_recipient_rate", TENANT(max_recipient_rate), "The same in recipients."),
     QUOTA("max_message_quota", TENANT(max_message_quota),
           "Messages of this tenant in an hour or a day of UTC; written as in `transport`."),
+    LIST(
+        "from_domains", TENANT(from_domains), CONFIG_TYPE_TEXTS, "none",
+        "Domains of From that belong to this tenant, with all below them: mail with such a From is "
+        "signed for the tenants that have the domain here, and for nobody else (see `dkim`). The "
+        "longest name that fits counts."),
+    LIST("dkim", TENANT(dkim), CONFIG_TYPE_TEXTS, "those of From's domain",
+         "Titles of the `dkim` sections whose keys sign this tenant's mail, whatever is in From."),
+    TEXT("feedback_id", TENANT(feedback_id), NULL, "none", 200,
+         "The field Feedback-ID that this tenant's signed mail gets, unless it has one: "
+         "`\"{campaign}:{tenant}:{class}:esp\"`. A name that is empty becomes `-`."),
+    /* --- dkim ------------------------------------------------------------------------------------- */
+    TEXT("key", DKIM(key), NULL, "none, it must be set", 4095,
+         "File with the private key in PEM: RSA of 1,024 to 4,096 bits (2,048 are right) or "
+         "Ed25519. Nobody but its owner may be able to read it. A reload reads it again; when a "
+         "key is not right the reload is refused, and mail is signed by the keys that were there."),
+    LIST("headers", DKIM(headers), CONFIG_TYPE_TEXTS,
+         "Sender, Resent-*, In-Reply-To, References, List-* (with List-Unsubscribe and "
+         "List-Unsubscribe-Post), Feedback-ID, Auto-Submitted, Content-Description, -ID and "
+         "-Disposition",
+         "Fields that are signed as often as they are in the message. From is always signed. "
+         "`\"none\"`: no other."),
+    LIST("oversign", DKIM(oversign), CONFIG_TYPE_TEXTS,
+         "From, To, Cc, Subject, Date, Message-ID, Reply-To, MIME-Version, Content-Type, "
+         "Content-Transfer-Encoding",
+         "Fields that are signed once more than they are there, so that nobody can add one. "
+         "`\"none\"`: none."),
+    CHOICE("canonicalization", DKIM(canonicalization), "relaxed/relaxed", canonicalization_choices,
+           "The forms of header and body that are signed: `relaxed` bears changes of white space "
+           "on the way, `simple` none."),
+    TIME("expire", DKIM(expire), "0", 0, DAYS(365),
+         "How long a signature counts (`x=`). Mail that is tried again is signed again when a "
+         "quarter of it is left. 0: for ever."),
+    LIST(
+        "also", DKIM(also), CONFIG_TYPE_TEXTS, "none",
+        "Domains whose keys all sign what this key signs: the operator's own beside the author's."),
+    LIST("from_domains", DKIM(from_domains), CONFIG_TYPE_TEXTS, "the domain in the title",
+         "Domains of From that this key is for, with those below them that have no keys of their "
+         "own; `\"*\"`: all that no key is for."),
     /* --- source, pool ----------------------------------------------------------------------------- */
     IP("address", SOURCE(address), 4, "none",
        "The IPv4 address that connections come from. With `haproxy` it is an address of the "

@@ -56,6 +56,19 @@ const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
          "What is special about the mail of one tenant (`tenant_header` says how mail comes by "
          "one), also of mail that is queued. `\"*\"` stands for all that have no section of their "
          "own, and for mail of nobody. Letters match in either case."},
+    [CONFIG_SECTION_DKIM] =
+        {"dkim", "SELECTOR._domainkey.DOMAIN", "struct config_dkim",
+         "A private key that signs mail (DKIM, RFC 6376); the title is the name in the DNS at "
+         "which "
+         "its public key is published. All keys of a domain sign: an RSA and an Ed25519 key side "
+         "by "
+         "side, for example. Which keys sign a message: those that the request names (`dkim` of "
+         "POST /v1/inject), else those of its tenant (`dkim` in `tenant`), else those of the "
+         "domain in its From field, else of the next domain above that, else those for `\"*\"`; "
+         "and "
+         "with each those of the domains in its `also`. A From domain that stands in the "
+         "`from_domains` of tenants is signed for these alone. Mail with several From addresses is "
+         "signed by the keys of all, when all are allowed. Mail that no key is for is not signed."},
     [CONFIG_SECTION_SOURCE] =
         {"source", "NAME", "struct config_egress_source",
          "An identity under which mail leaves: an address of this machine, or a proxy, and the "

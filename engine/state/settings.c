@@ -9,6 +9,7 @@
 #include "engine/config/config_change.h"
 #include "engine/config/policy.h"
 #include "engine/config/router.h"
+#include "engine/key/key_ring.h"
 #include "engine/reply/reply_set.h"
 #include "engine/state/client_settings.h"
 #include "engine/state/source_table.h"
@@ -62,6 +63,7 @@ static void settings_free(struct settings *s)
     forget_last(s);
     free(s->last);
     free(s->generations);
+    key_ring_free(s->keys);
     reply_set_free(s->replies);
     router_free(s->router);
     policy_table_free(s->policies);
@@ -189,16 +191,16 @@ static int make_doors(struct settings *s, const struct engine *engine, struct se
     return err;
 }
 
-/* --- rules for replies ------------------------------------------------------------------------ */
+/* --- rules for replies, keys that sign ---------------------------------------------------------- */
 
-struct reply_complaints {
+struct complaints {
     char *text; /* SETTINGS_TEXT_MAX: the first one */
     unsigned count;
 };
 
-static void hear_of_reply(void *ctx, bool is_warning, const char *line)
+static void hear(void *ctx, bool is_warning, const char *line)
 {
-    struct reply_complaints *c = ctx;
+    struct complaints *c = ctx;
     if (is_warning) {
         return; /* `sluice check` tells them */
     }
@@ -207,17 +209,31 @@ static void hear_of_reply(void *ctx, bool is_warning, const char *line)
     }
 }
 
+static void count_complaints(const struct complaints *c)
+{
+    if (c->count > 1) {
+        size_t len = strlen(c->text);
+        (void)snprintf(c->text + len, SETTINGS_TEXT_MAX - len, " (sluice check tells %u mistakes)",
+                       c->count);
+    }
+}
+
 static int load_replies(struct settings *s, char *ret_text)
 {
-    struct reply_complaints complaints = {ret_text, 0};
-    const struct config_sink sink = {.complain = hear_of_reply, .ctx = &complaints};
+    struct complaints complaints = {ret_text, 0};
+    const struct config_sink sink = {.complain = hear, .ctx = &complaints};
     int err =
         reply_set_load(&s->config->reply_files, s->config->has_shipped_replies, &sink, &s->replies);
-    if (complaints.count > 1) {
-        size_t len = strlen(ret_text);
-        (void)snprintf(ret_text + len, SETTINGS_TEXT_MAX - len, " (sluice check tells %u mistakes)",
-                       complaints.count);
-    }
+    count_complaints(&complaints);
+    return err;
+}
+
+static int load_keys(struct settings *s, const struct settings *before, char *ret_text)
+{
+    struct complaints complaints = {ret_text, 0};
+    const struct config_sink sink = {.complain = hear, .ctx = &complaints};
+    int err = key_ring_load(s->config, before == NULL ? NULL : before->keys, &sink, &s->keys);
+    count_complaints(&complaints);
     return err;
 }
 
@@ -331,6 +347,7 @@ int settings_new(const struct engine *engine, const struct config *config, struc
     s->router = router_new(config);
     int err = s->router == NULL ? -ENOMEM : policy_table_new(config, &s->policies);
     err = err != 0 ? err : load_replies(s, ret_text);
+    err = err != 0 ? err : load_keys(s, before, ret_text);
     err = err != 0 ? err : set_cache(s, before);
     err = err != 0 ? err : make_listeners(s, engine, before, ret_text);
     err = err != 0 ? err : make_doors(s, engine, before, ret_text);

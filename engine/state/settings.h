@@ -36,6 +36,7 @@
 struct config;
 struct config_http;
 struct dns_cache;
+struct key_ring;
 struct policy_table;
 struct reply_set;
 struct router;
@@ -68,6 +69,7 @@ struct settings {
     struct router *router;
     struct policy_table *policies; /* what counts for each receiver; policy.h */
     struct reply_set *replies;     /* what receivers' replies mean; reply_set.h */
+    struct key_ring *keys;         /* that sign mail; NULL: there are none */
     struct dns_cache *dns_cache; /* own reference; the same as before when nothing changed there */
     struct passwords passwords;
     struct source_table *sources;    /* what transports send from, and the pools of mail */

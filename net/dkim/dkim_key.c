@@ -35,6 +35,8 @@ const char *dkim_key_problem_text(enum dkim_key_problem problem)
                            "2048 bits are right",
         [DKIM_KEY_LONG] = "an RSA key of more than 4096 bits need not be verified by receivers "
                           "(RFC 8301); 2048 bits are right",
+        [DKIM_KEY_MISMATCH] = "its private and its public half do not belong together, so nobody "
+                              "could verify what it signs; write the key as it was made",
     };
     return texts[problem];
 }
@@ -104,6 +106,72 @@ static int export_public(struct dkim_key *k)
     return k->text == NULL ? -ENOMEM : 0;
 }
 
+/* --- signatures ------------------------------------------------------------------------------- */
+
+static bool sign_rsa(EVP_PKEY *pkey, const uint8_t *hash, uint8_t *ret, size_t *ret_len)
+{
+    EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new(pkey, NULL);
+    bool is_signed = ctx != NULL && EVP_PKEY_sign_init(ctx) == 1 &&
+                     EVP_PKEY_CTX_set_rsa_padding(ctx, RSA_PKCS1_PADDING) == 1 &&
+                     EVP_PKEY_CTX_set_signature_md(ctx, EVP_sha256()) == 1 &&
+                     EVP_PKEY_sign(ctx, ret, ret_len, hash, DKIM_HASH_BYTES) == 1;
+    EVP_PKEY_CTX_free(ctx);
+    return is_signed;
+}
+
+/* RFC 8463 section 3: what Ed25519 signs is the hash, not what was hashed. */
+static bool sign_ed25519(EVP_PKEY *pkey, const uint8_t *hash, uint8_t *ret, size_t *ret_len)
+{
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    bool is_signed = ctx != NULL && EVP_DigestSignInit(ctx, NULL, NULL, NULL, pkey) == 1 &&
+                     EVP_DigestSign(ctx, ret, ret_len, hash, DKIM_HASH_BYTES) == 1;
+    EVP_MD_CTX_free(ctx);
+    return is_signed;
+}
+
+int dkim_key_sign(const struct dkim_key *k, const uint8_t hash[DKIM_HASH_BYTES], uint8_t *ret,
+                  size_t *ret_len)
+{
+    *ret_len = DKIM_SIGNATURE_MAX;
+    bool is_signed = k->algorithm == DKIM_RSA_SHA256 ? sign_rsa(k->pkey, hash, ret, ret_len)
+                                                     : sign_ed25519(k->pkey, hash, ret, ret_len);
+    if (!is_signed) {
+        ERR_clear_error();
+        return -ENOMEM;
+    }
+    assert(*ret_len <= DKIM_SIGNATURE_MAX);
+    return 0;
+}
+
+/* Whether both halves belong together: a signature is made, and verified by the public half. */
+static bool is_one_key(const struct dkim_key *k)
+{
+    static const uint8_t hash[DKIM_HASH_BYTES] = {1};
+    uint8_t signature[DKIM_SIGNATURE_MAX];
+    size_t len = 0;
+    bool fits = false;
+    if (dkim_key_sign(k, hash, signature, &len) != 0) {
+        return false;
+    }
+    if (k->algorithm == DKIM_ED25519_SHA256) {
+        EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+        fits = ctx != NULL && EVP_DigestVerifyInit(ctx, NULL, NULL, NULL, k->pkey) == 1 &&
+               EVP_DigestVerify(ctx, signature, len, hash, sizeof(hash)) == 1;
+        EVP_MD_CTX_free(ctx);
+    } else {
+        EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new(k->pkey, NULL);
+        fits = ctx != NULL && EVP_PKEY_verify_init(ctx) == 1 &&
+               EVP_PKEY_CTX_set_rsa_padding(ctx, RSA_PKCS1_PADDING) == 1 &&
+               EVP_PKEY_CTX_set_signature_md(ctx, EVP_sha256()) == 1 &&
+               EVP_PKEY_verify(ctx, signature, len, hash, sizeof(hash)) == 1;
+        EVP_PKEY_CTX_free(ctx);
+    }
+    ERR_clear_error();
+    return fits;
+}
+
+/* --- life ------------------------------------------------------------------------------------- */
+
 int dkim_key_read(struct slice pem, struct dkim_key **ret, enum dkim_key_problem *ret_problem)
 {
     struct dkim_key *k = calloc(1, sizeof(*k));
@@ -114,6 +182,10 @@ int dkim_key_read(struct slice pem, struct dkim_key **ret, enum dkim_key_problem
     k->pkey = read_pem(pem, &problem);
     if (k->pkey != NULL) {
         problem = judge(k->pkey, &k->algorithm);
+    }
+    bool fits = problem == DKIM_KEY_FINE && is_one_key(k);
+    if (problem == DKIM_KEY_FINE && !fits) {
+        problem = DKIM_KEY_MISMATCH;
     }
     int err = problem == DKIM_KEY_FINE ? export_public(k) : ERR_SYNTAX;
     if (err != 0) {
@@ -165,41 +237,4 @@ void dkim_key_put_record(const struct dkim_key *k, struct buf *out)
     buf_append_str(out, dkim_algorithm_key_type(k->algorithm));
     buf_append_str(out, "; p=");
     buf_append_slice(out, dkim_key_public(k));
-}
-
-/* --- signatures ------------------------------------------------------------------------------- */
-
-static bool sign_rsa(EVP_PKEY *pkey, const uint8_t *hash, uint8_t *ret, size_t *ret_len)
-{
-    EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new(pkey, NULL);
-    bool is_signed = ctx != NULL && EVP_PKEY_sign_init(ctx) == 1 &&
-                     EVP_PKEY_CTX_set_rsa_padding(ctx, RSA_PKCS1_PADDING) == 1 &&
-                     EVP_PKEY_CTX_set_signature_md(ctx, EVP_sha256()) == 1 &&
-                     EVP_PKEY_sign(ctx, ret, ret_len, hash, DKIM_HASH_BYTES) == 1;
-    EVP_PKEY_CTX_free(ctx);
-    return is_signed;
-}
-
-/* RFC 8463 section 3: what Ed25519 signs is the hash, not what was hashed. */
-static bool sign_ed25519(EVP_PKEY *pkey, const uint8_t *hash, uint8_t *ret, size_t *ret_len)
-{
-    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    bool is_signed = ctx != NULL && EVP_DigestSignInit(ctx, NULL, NULL, NULL, pkey) == 1 &&
-                     EVP_DigestSign(ctx, ret, ret_len, hash, DKIM_HASH_BYTES) == 1;
-    EVP_MD_CTX_free(ctx);
-    return is_signed;
-}
-
-int dkim_key_sign(const struct dkim_key *k, const uint8_t hash[DKIM_HASH_BYTES], uint8_t *ret,
-                  size_t *ret_len)
-{
-    *ret_len = DKIM_SIGNATURE_MAX;
-    bool is_signed = k->algorithm == DKIM_RSA_SHA256 ? sign_rsa(k->pkey, hash, ret, ret_len)
-                                                     : sign_ed25519(k->pkey, hash, ret, ret_len);
-    if (!is_signed) {
-        ERR_clear_error();
-        return -ENOMEM;
-    }
-    assert(*ret_len <= DKIM_SIGNATURE_MAX);
-    return 0;
 }

@@ -29,6 +29,7 @@ enum dkim_key_problem {
     DKIM_KEY_TYPE,      /* neither RSA nor Ed25519 */
     DKIM_KEY_SHORT,     /* less than DKIM_RSA_BITS_MIN */
     DKIM_KEY_LONG,      /* more than DKIM_RSA_BITS_MAX */
+    DKIM_KEY_MISMATCH,  /* its public half is that of another key */
     DKIM_KEY_PROBLEM_COUNT
 };
 /* What is wrong and what would be right, for people; static. */

@@ -22,7 +22,8 @@ MAY_INCLUDE = {
 # The rooms of engine/ and of bench/, bottom up: a room includes itself and rooms above it in this
 # list. Files that stand in the folder itself are the room of its name.
 ROOMS = [
-    'engine/spool', 'engine/event', 'engine/config', 'engine/reply', 'engine/limit', 'engine/compose', 'engine/heard', 'engine/state',
+    'engine/spool', 'engine/event', 'engine/config', 'engine/reply', 'engine/limit', 'engine/compose', 'engine/heard', 'engine/key',
+    'engine/state',
     'engine/post', 'engine/order', 'engine/tally', 'engine/worker', 'engine/trace', 'engine/outbound',
     'engine/inbound', 'engine/writer', 'engine/activator', 'engine/schedule', 'engine/feed',
     'engine/http', 'engine/census', 'engine/lane', 'engine/report', 'engine', 'engine/cli',

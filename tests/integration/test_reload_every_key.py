@@ -8,6 +8,7 @@ from support import grammar
 from support.certificate import make_certificate
 from support.client import message, submit
 from support.reloading import config_of, reload
+from support.signing_key import make_signing_key
 
 # Where a value has to fit what else there is. Keys of a section "" are those of the top level.
 BEFORE = {('listener', 'tenant'): 'before', ('source', 'helo_name'): 'before.test',
@@ -20,10 +21,11 @@ BEFORE = {('listener', 'tenant'): 'before', ('source', 'helo_name'): 'before.tes
           ('source', 'address'): '127.0.0.1', ('source', 'address6'): '::1',
           ('source', 'warmup'): ['5/d', 'none'], ('source', 'since'): '2026-01-01',
           ('pool', 'sources'): ['plain'], ('pool', 'weights'): [1], ('webhook', 'secret_file'): 'PASSWORD',
-          ('provider', 'mx'): ['*.a.test'], ('provider', 'domains'): ['a.test']}
+          ('dkim', 'key'): 'SIGNING', ('provider', 'mx'): ['*.a.test'], ('provider', 'domains'): ['a.test']}
 AFTER = {'hostname': 'after.test', 'relay_from': ['127.0.0.1', '10.0.0.0/8'], 'users': 'USERS',
          'tenant': 'after', 'tenant_header': 'X-Tenant', 'campaign_header': 'X-Campaign', 'class_header': 'X-Class', 'inject': False,
-         'classes': ['urgent', 'normal'],
+         'classes': ['urgent', 'normal'], 'key': 'SIGNING2', 'dkim': ['s._domainkey.k.test'], 'feedback_id': '{tenant}:x',
+         'oversign': ['Subject'], 'also': ['k.test'], 'from_domains': ['k.test'],
          'servers': ['127.0.0.1:10'], 'types': ['Delivery'], 'headers': ['X-A: b'],
          'columns': ['rcpt', 'type'], 'pool': 'other', 'address': '127.0.0.2', 'address6': '2001:db8::2', 'map_size': '5G',
          'helo_name': 'after.test', 'haproxy': '127.0.0.1:9', 'socks5': '127.0.0.1:10',
@@ -35,14 +37,15 @@ AFTER = {'hostname': 'after.test', 'relay_from': ['127.0.0.1', '10.0.0.0/8'], 'u
          'tls_ca_file': 'FILE2', 'tls_certificate': 'FILE2', 'tls_key': 'KEY2', 'smtp_tls_cert_file': 'FILE2',
          'smtp_tls_key_file': 'KEY2', 'tokens_file': 'TOKENS2', 'secret_file': 'PASSWORD2',
          'smtp_auth_password_file': 'PASSWORD2', 'socks5_password_file': 'PASSWORD2', 'transport': 'plain',
+         ('dkim', 'headers'): ['List-Id'], ('dkim', 'expire'): '9d',
          'user': 'nobody', 'defer_transports': ['proxied'], 'smtp_tls_security_level': 'encrypt'}
 # Not at the same time as what else is drawn: they exclude each other, or what they say is tried.
 APART = {('source', 'haproxy'), ('source', 'socks5'), ('source', 'socks5_user'), ('source', 'socks5_password_file'),
          ('source', 'max_message_quota')}
 # Threads, the spool, and sockets; nothing else.
-RESTART = {('', 'workers'), ('', 'scheduler_threads'), ('', 'user'), ('', 'map_size'), ('', 'spool_reserve'),
+RESTART = {('', 'workers'), ('', 'scheduler_threads'), ('', 'dkim_threads'), ('', 'user'), ('', 'map_size'), ('', 'spool_reserve'),
            ('', 'spool_ballast'), ('', 'spool_journal'), ('spool', 'path'), ('event_log', 'path'), ('control', 'path')}
-TITLES = {'listener': None, 'http': None, 'webhook': 'http://127.0.0.1:9/hook', 'csv': 'CSV', 'tenant': 'acme',
+TITLES = {'listener': None, 'http': None, 'webhook': 'http://127.0.0.1:9/hook', 'csv': 'CSV', 'tenant': 'acme', 'dkim': 's._domainkey.k.test',
           'source': 'given', 'pool': 'out', 'transport': 'smtp', 'provider': 'p', 'domain': 'd.test',
           'route': 'r.test'}
 
@@ -81,6 +84,8 @@ class Files:
             sub = os.path.join(folder, f'certificate{number}')
             os.mkdir(sub)
             self.names[f'FILE{number}'], self.names[f'KEY{number}'] = make_certificate(sub, 'relay.test')
+            self.names[f'SIGNING{number}'] = os.path.join(folder, f'SIGNING{number}')
+            make_signing_key(self.names[f'SIGNING{number}'])
             self.write(f'TOKENS{number}', f'name:0123456789abcdef{number}\n')
             self.write(f'PASSWORD{number}', f'secret{number}\n')
         self.write('USERS', 'u:$6$abcdefgh$' + 'x' * 86 + '\n')
@@ -114,7 +119,7 @@ def test_each_key_is_applied_or_named(place):
         daemon.listener, daemon.http, daemon.dns = of('listener'), of('http'), {'servers': ['127.0.0.1:9'], **of('dns')}
         daemon.event_log, daemon.replies = of('event_log'), of('replies')
         daemon.webhooks, daemon.csvs = {TITLES['webhook']: of('webhook')}, {files.names['CSV']: of('csv')}
-        daemon.tenants = {'acme': of('tenant')}
+        daemon.tenants, daemon.dkims = {'acme': of('tenant')}, {TITLES['dkim']: of('dkim')}
         daemon.sources = {'given': of('source'), 'plain': {}}
         daemon.pools = {'out': {'sources': ['plain'], 'weights': [1], **of('pool')}, 'other': {'sources': ['plain']}}
         daemon.transports = {'smtp': of('transport'), 'plain': {}, 'proxied': {}}
@@ -133,7 +138,7 @@ def test_each_key_is_applied_or_named(place):
     for (section, name), option in own.items():
         if (section, name) in APART or section in ('spool', 'control') or (section, name) == ('event_log', 'path'):
             continue
-        after[section, name] = AFTER[name] if name in AFTER else other(option)
+        after[section, name] = AFTER.get((section, name)) or (AFTER[name] if name in AFTER else other(option))
     configure(after)
     answer = reload(daemon)
     now = config_of(daemon)

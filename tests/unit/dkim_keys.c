@@ -4,6 +4,8 @@
 #include "net/base64.h"
 #include "tests/unit/unit.h"
 
+#include <openssl/core_names.h>
+#include <openssl/param_build.h>
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
 
@@ -28,6 +30,44 @@ void dkim_keys_put_rsa(unsigned bits, struct buf *out)
     EVP_PKEY *pkey = EVP_RSA_gen(bits);
     dkim_keys_put(pkey, NULL, out);
     EVP_PKEY_free(pkey);
+}
+
+static BIGNUM *number_of(EVP_PKEY *pkey, const char *name)
+{
+    BIGNUM *number = NULL;
+    assert_int_equal(EVP_PKEY_get_bn_param(pkey, name, &number), 1);
+    return number;
+}
+
+void dkim_keys_put_mismatched(struct buf *out)
+{
+    static const char *const names[] = {
+        OSSL_PKEY_PARAM_RSA_N,         OSSL_PKEY_PARAM_RSA_E,
+        OSSL_PKEY_PARAM_RSA_D,         OSSL_PKEY_PARAM_RSA_FACTOR1,
+        OSSL_PKEY_PARAM_RSA_FACTOR2,   OSSL_PKEY_PARAM_RSA_EXPONENT1,
+        OSSL_PKEY_PARAM_RSA_EXPONENT2, OSSL_PKEY_PARAM_RSA_COEFFICIENT1};
+    enum { COUNT = sizeof(names) / sizeof(names[0]) };
+    EVP_PKEY *public = EVP_RSA_gen(1024), *private = EVP_RSA_gen(1024), *mixed = NULL;
+    BIGNUM *numbers[COUNT];
+    OSSL_PARAM_BLD *build = OSSL_PARAM_BLD_new();
+    for (size_t i = 0; i < COUNT; i++) {
+        numbers[i] = number_of(i == 0 ? public : private, names[i]);
+        assert_int_equal(OSSL_PARAM_BLD_push_BN(build, names[i], numbers[i]), 1);
+    }
+    OSSL_PARAM *params = OSSL_PARAM_BLD_to_param(build);
+    EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_name(NULL, "RSA", NULL);
+    assert_int_equal(EVP_PKEY_fromdata_init(ctx), 1);
+    assert_int_equal(EVP_PKEY_fromdata(ctx, &mixed, EVP_PKEY_KEYPAIR, params), 1);
+    dkim_keys_put(mixed, NULL, out);
+    for (size_t i = 0; i < COUNT; i++) {
+        BN_clear_free(numbers[i]);
+    }
+    EVP_PKEY_CTX_free(ctx);
+    OSSL_PARAM_free(params);
+    OSSL_PARAM_BLD_free(build);
+    EVP_PKEY_free(mixed);
+    EVP_PKEY_free(public);
+    EVP_PKEY_free(private);
 }
 
 void dkim_keys_put_published(struct buf *out)

@@ -82,6 +82,9 @@ static void what_is_no_key_is_named(void **state)
     dkim_keys_put(pkey, NULL, &pem);
     expect_problem(buf_slice(&pem), DKIM_KEY_TYPE);
     EVP_PKEY_free(pkey);
+    buf_clear(&pem);
+    dkim_keys_put_mismatched(&pem);
+    expect_problem(buf_slice(&pem), DKIM_KEY_MISMATCH);
     buf_fini(&pem);
 }
 

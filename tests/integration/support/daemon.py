@@ -39,6 +39,7 @@ class Sluice:
     options    top level; over quick defaults (short backoff, short queue runs)
     listener   options of the one listener
     tenants    {name: options}
+    dkims      {name in the DNS: options}
     providers, domains  {name: options}
     transports {name: options}
     sources, pools  {name: options}
@@ -51,7 +52,7 @@ class Sluice:
     def __init__(self, folder, *, options=None, listener=None, transports=None, routes=None,
                  sources=None, pools=None, dns=None, env=None, address='127.0.0.1',
                  http=None, event_log=None, tenants=None,
-                 webhooks=None, csvs=None, replies=None, providers=None, domains=None):
+                 webhooks=None, csvs=None, replies=None, providers=None, domains=None, dkims=None):
         self.folder = str(folder)
         self.address = address
         self.port = free_port(address)
@@ -77,6 +78,7 @@ class Sluice:
         self.sources, self.pools = sources or {}, pools or {}
         self.event_log, self.webhooks, self.csvs = event_log or {}, webhooks or {}, csvs or {}
         self.replies = replies or {}
+        self.dkims = dkims or {}
         self.providers, self.domains = providers or {}, domains or {}
         self.routes = routes or {'*': ('smtp', None)}
         # Nothing may leave the machine: without a server of its own a test resolves nothing.
@@ -98,7 +100,7 @@ class Sluice:
         text += section(f'listener "{self.address}:{self.port}"', self.listener)
         if self.http is not None:
             text += section(f'http "{self.address}:{self.http_port}"', self.http)
-        for kind, items in (('tenant', self.tenants), ('source', self.sources),
+        for kind, items in (('dkim', self.dkims), ('tenant', self.tenants), ('source', self.sources),
                             ('pool', self.pools), ('provider', self.providers),
                             ('domain', self.domains)):
             for name, options in items.items():
