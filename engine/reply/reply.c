@@ -103,8 +103,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The length of an enhanced status code at the start of the text; 0: none stands there. */
-static size_t status_len(struct slice text)
+size_t reply_status_len(struct slice text)
 {
     size_t at = 0, digits = 0;
     unsigned points = 0;
@@ -116,8 +115,9 @@ static size_t status_len(struct slice text)
             return 0;
         }
     }
-    bool is_class = at > 0 && memchr("245", text.data[0], 3) != NULL && text.data[1] == '.';
-    return is_class && points == 2 && digits > 0 && at < REPLY_STATUS_BYTES ? at : 0;
+    bool is_whole = points == 2 && digits > 0 && at < REPLY_STATUS_BYTES;
+    bool is_class = is_whole && memchr("245", text.data[0], 3) != NULL && text.data[1] == '.';
+    return is_class ? at : 0;
 }
 
 /* "(in reply to RCPT TO command)" goes from the end of the text. */
@@ -198,7 +198,7 @@ void reply_read(struct slice line, struct reply *ret)
         ret->code = (uint16_t)((text.data[0] - '0') * 100 + (text.data[1] - '0') * 10 +
                                (text.data[2] - '0'));
         text = slice_trim(slice_from(text, text.len > 3 ? 4 : 3));
-        size_t len = status_len(text);
+        size_t len = reply_status_len(text);
         (void)snprintf(ret->status, sizeof(ret->status), "%u.0.0", ret->code / 100U);
         if (len > 0 && text.data[0] == ret->status[0]) {
             memcpy(ret->status, text.data, len);

@@ -79,6 +79,7 @@ struct reply {
     bool is_later_mail; /* the session's first MAIL was accepted, and this one is another */
     bool has_others;    /* other connections of the lane live */
     bool is_known_here; /* the destination accepted this recipient's mail before */
+    bool is_report;     /* nobody said it to us, a report recounts it */
 };
 
 /* Take a line apart: "550 5.1.1 no such user", or as results, events and logs have it: "host
@@ -88,5 +89,7 @@ struct reply {
  * ret  all is set but what is known around the reply; its stage only where the line tells it, and
  *      for a text without a code REPLY_AT_NOTHING */
 void reply_read(struct slice line, struct reply *ret);
+/* The length of the enhanced status that the text's first word is; 0: it is none. */
+size_t reply_status_len(struct slice text);
 
 #endif

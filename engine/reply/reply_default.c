@@ -115,10 +115,11 @@ static enum reply_class by_status(struct detail d)
     return REPLY_CLASS_NONE;
 }
 
-/* RFC 5321, 7504, 4954; a code that means more than one thing says nothing without its stage. */
+/* RFC 5321, 7504, 4954; a code that means more than one thing says nothing without its stage: of a
+ * report nobody may conclude from 550 alone that there is no such recipient. */
 static enum reply_class by_code(const struct reply *r)
 {
-    bool is_rcpt = r->stage == REPLY_AT_RCPT || r->stage == REPLY_AT_NOTHING;
+    bool is_rcpt = r->stage == REPLY_AT_RCPT || (r->stage == REPLY_AT_NOTHING && !r->is_report);
     switch (r->code) {
     case 421:
     case 432:

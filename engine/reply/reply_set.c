@@ -77,17 +77,35 @@ void reply_matcher_free(struct reply_matcher *m)
     }
 }
 
+/* The bytes of the reply's own code at the start of a word, where a line of it goes on that others put
+ * into one: "550-" always, "550 " behind such a one. 0: it is another word. */
+static size_t code_len(struct slice in, size_t at, uint16_t code, bool *is_continued)
+{
+    char text[8];
+    (void)snprintf(text, sizeof(text), "%u", code);
+    if (code == 0 || at + 4 > in.len || memcmp(in.data + at, text, 3) != 0) {
+        return 0;
+    }
+    *is_continued = *is_continued || in.data[at + 3] == '-';
+    bool is_code = in.data[at + 3] == '-' || (*is_continued && in.data[at + 3] == ' ');
+    return is_code ? 4 : 0;
+}
+
 struct slice reply_matcher_text(struct reply_matcher *m, const struct reply *reply)
 {
     struct slice in = reply->text, status = slice_of(reply->status);
     size_t len = 0;
-    bool is_start = true; /* of a word */
+    bool is_start = true, is_continued = false; /* of a word; more lines of the reply are in it */
     for (size_t i = 0; i < in.len && len < sizeof(m->text); i++) {
+        i += is_start ? code_len(in, i, reply->code, &is_continued) : 0;
         size_t end = i + status.len;
         if (is_start && status.len > 0 && end <= in.len && (end == in.len || in.data[end] == ' ') &&
             memcmp(in.data + i, status.data, status.len) == 0) {
             i = end; /* and the space behind it */
             continue;
+        }
+        if (i >= in.len) {
+            break;
         }
         is_start = in.data[i] == ' ';
         if (!is_start || (len > 0 && m->text[len - 1] != ' ')) {

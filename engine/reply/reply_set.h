@@ -55,8 +55,8 @@ void reply_matcher_free(struct reply_matcher *m); /* accepts NULL */
 void reply_set_classify(const struct reply_set *s, struct reply_matcher *m,
                         const struct reply *reply, struct reply_verdict *ret);
 
-/* The text that rules see: without the enhanced status, wherever it stands in the reply, and with
- * one space for several; at most REPLY_TEXT_MAX bytes. Valid until the matcher's next use. */
+/* The text that rules see: without the enhanced status, wherever it stands in the reply, without the
+ * code in front of further lines, and with one space for several; at most REPLY_TEXT_MAX bytes. Valid until the matcher's next use. */
 struct slice reply_matcher_text(struct reply_matcher *m, const struct reply *reply);
 
 #endif

@@ -1,7 +1,9 @@
 /* Rules for replies out of arbitrary bytes, by what the first byte says. 'T': a reply, which the
- * shipped rules classify at every stage within their steps. 'L': a regular expression, and behind
+ * shipped rules classify at every stage within their steps. 'D': a report's status, and behind the
+ * line's end its diagnostic code, likewise. 'L': a regular expression, and behind
  * the line's end a text: what matches has the literal that was found for it. Anything else: a rules
  * file, which is refused with complaints, or whose rules classify their own examples. */
+#include "engine/reply/reply_dsn.h"
 #include "engine/reply/reply_literal.h"
 #include "engine/reply/reply_set.h"
 
@@ -38,26 +40,59 @@ static void check_verdict(const struct reply_set *s, const struct reply_verdict 
     require((v->rule == REPLY_NO_RULE && v->class != REPLY_CLASS_NONE) == (v->why != NULL));
 }
 
-static void classify(const struct reply_set *s, struct reply_matcher *m, struct slice line)
+static void judge(const struct reply_set *s, struct reply_matcher *m, struct reply *reply)
 {
-    struct reply reply;
     struct reply_verdict v;
-    reply_read(line, &reply);
     for (int stage = 0; stage <= REPLY_STAGE_COUNT; stage++) {
-        reply.stage = (enum reply_stage)stage;
-        reply_set_classify(s, m, &reply, &v);
+        reply->stage = (enum reply_stage)stage;
+        reply_set_classify(s, m, reply, &v);
         check_verdict(s, &v);
     }
 }
 
-static void check_shipped(struct reply_matcher *m, struct slice line)
+static void classify(const struct reply_set *s, struct reply_matcher *m, struct slice line)
+{
+    struct reply reply;
+    reply_read(line, &reply);
+    judge(s, m, &reply);
+}
+
+static struct slice behind_line(struct slice all, size_t end)
+{
+    return end < all.len ? slice_from(all, end + 1) : SLICE("");
+}
+
+static bool is_within(struct slice part, struct slice all)
+{
+    return part.len == 0 || (part.data >= all.data && part.data + part.len <= all.data + all.len);
+}
+
+/* What it says holds for any two fields. */
+static void classify_dsn(const struct reply_set *s, struct reply_matcher *m, struct slice all)
+{
+    size_t end = slice_find(all, '\n');
+    struct slice status = slice_to(all, end), diagnostic = behind_line(all, end);
+    struct reply reply;
+    reply_read_dsn(status, diagnostic, &reply);
+    require(reply.is_report && is_within(reply.text, diagnostic));
+    require(reply.code == 0 || (reply.code >= 200 && reply.code < 600));
+    require(reply.code == 0 ? reply.status[0] == '\0' : reply.status[0] == '0' + reply.code / 100);
+    require(reply.code != 0 || slice_trim(diagnostic).len == 0);
+    judge(s, m, &reply);
+}
+
+static void check_shipped(struct reply_matcher *m, struct slice line, bool is_dsn)
 {
     static struct reply_set *shipped;
     const struct config_texts none = {NULL, 0};
     if (shipped == NULL) {
         require(reply_set_load(&none, true, &sink, &shipped) == 0);
     }
-    classify(shipped, m, line);
+    if (is_dsn) {
+        classify_dsn(shipped, m, line);
+    } else {
+        classify(shipped, m, line);
+    }
     for (size_t i = 0; i < reply_set_count(shipped); i++) {
         require(reply_set_failures(shipped, i) == 0);
     }
@@ -67,7 +102,7 @@ static void check_literal(struct slice all)
 {
     size_t end = slice_find(all, '\n');
     struct slice pattern = slice_to(all, end);
-    struct slice text = end < all.len ? slice_from(all, end + 1) : SLICE("");
+    struct slice text = behind_line(all, end);
     struct reply_literal literal;
     struct reply_grams grams;
     int error;
@@ -110,8 +145,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct reply_matcher *m = reply_matcher_new();
     struct slice all = slice_make((const char *)data, size);
     require(m != NULL);
-    if (size > 0 && data[0] == 'T') {
-        check_shipped(m, slice_from(all, 1));
+    if (size > 0 && (data[0] == 'T' || data[0] == 'D')) {
+        check_shipped(m, slice_from(all, 1), data[0] == 'D');
     } else if (size > 0 && data[0] == 'L') {
         check_literal(slice_from(all, 1));
     } else {

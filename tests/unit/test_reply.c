@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "engine/reply/reply.h"
 #include "engine/reply/reply_action.h"
+#include "engine/reply/reply_dsn.h"
 #include "tests/unit/unit.h"
 
 static void lines_are_taken_apart(void **state)
@@ -41,6 +42,59 @@ static void lines_are_taken_apart(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct reply r;
         reply_read(slice_of(rows[i].line), &r);
+        assert_int_equal(r.code, rows[i].code);
+        assert_string_equal(r.status, rows[i].status);
+        assert_true(slice_eq(r.text, slice_of(rows[i].text)));
+        assert_int_equal(r.stage, rows[i].stage);
+    }
+}
+
+/* Of a report the reply that counts, and what its status field adds. */
+static void reports_are_taken_apart(void **state)
+{
+    static const struct {
+        const char *field, *diagnostic;
+        uint16_t code;
+        const char *status, *text;
+        enum reply_stage stage;
+    } rows[] = {
+        {"5.1.1", "smtp; 550 5.1.1 no such user", 550, "5.1.1", "5.1.1 no such user",
+         REPLY_AT_NOTHING},
+        {"5.1.1", "smtp;550-5.1.1 no such 550 5.1.1 user", 550, "5.1.1",
+         "5.1.1 no such 550 5.1.1 user", REPLY_AT_NOTHING},
+        {"5.2.2 (mailbox full)", "SMTP; 554 sorry", 554, "5.2.2", "sorry", REPLY_AT_NOTHING},
+        {"4.4.7", "smtp; 550 too late", 550, "5.0.0", "too late", REPLY_AT_NOTHING},
+        {"5.0.0", "X-Postfix; host mx.x[192.0.2.1] said: 550 no (in reply to end of DATA command)",
+         550, "5.0.0", "no", REPLY_AT_END},
+        {"", "Remote Server returned '550 5.1.10 RESOLVER.ADR.RecipientNotFound; not found'", 550,
+         "5.1.10", "5.1.10 RESOLVER.ADR.RecipientNotFound; not found", REPLY_AT_NOTHING},
+        {"", "192.0.2.1 does not like recipient. Remote host said: 550 no Giving up on 192.0.2.1.",
+         550, "5.0.0", "no Giving up on 192.0.2.1.", REPLY_AT_RCPT},
+        {"", "SMTP error from remote mail server after end of data: host x [192.0.2.1]: 550 spam",
+         550, "5.0.0", "spam", REPLY_AT_END},
+        {"", "smtp; 5.1.0 - Unknown address error 540-'Wrong recipients' (delivery attempts: 0)",
+         540, "5.0.0", "'Wrong recipients' (delivery attempts: 0)", REPLY_AT_NOTHING},
+        {"", "smtp; 550 no (a@x:550 5.1.1 nobody)", 550, "5.0.0", "no (a@x:550 5.1.1 nobody)",
+         REPLY_AT_NOTHING},
+        {"5.1.1", "X-Postfix; unknown user: \"a\"", 550, "5.1.1", "unknown user: \"a\"",
+         REPLY_AT_NOTHING},
+        {"4.4.1", "connect to mx.x[192.0.2.1]:25: Connection refused", 450, "4.4.1",
+         "connect to mx.x[192.0.2.1]:25: Connection refused", REPLY_AT_NOTHING},
+        {"", "Sorry, no mailbox here by that name. (#5.1.1)", 550, "5.1.1",
+         "Sorry, no mailbox here by that name. (#5.1.1)", REPLY_AT_NOTHING},
+        {"", "could not be delivered for 450 minutes", 554, "5.0.0",
+         "could not be delivered for 450 minutes", REPLY_AT_NOTHING},
+        {"4.0.0", "x-unix; 75", 451, "4.0.0", "75", REPLY_AT_NOTHING},
+        {"5.2.2", "", 550, "5.2.2", "", REPLY_AT_NOTHING},
+        {"", "", 0, "", "", REPLY_AT_NOTHING},
+        {"", ";", 554, "5.0.0", ";", REPLY_AT_NOTHING},
+        {"2.0.0", "smtp; 250 2.0.0 taken", 250, "2.0.0", "2.0.0 taken", REPLY_AT_NOTHING},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct reply r;
+        reply_read_dsn(slice_of(rows[i].field), slice_of(rows[i].diagnostic), &r);
+        assert_true(r.is_report);
         assert_int_equal(r.code, rows[i].code);
         assert_string_equal(r.status, rows[i].status);
         assert_true(slice_eq(r.text, slice_of(rows[i].text)));
@@ -150,6 +204,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_refused_to_talk_is_cut),
         cmocka_unit_test(lines_are_taken_apart),
+        cmocka_unit_test(reports_are_taken_apart),
         cmocka_unit_test(words_find_themselves),
         cmocka_unit_test(actions_are_read_and_printed),
         cmocka_unit_test(wrong_actions_say_what_would_be_right),
