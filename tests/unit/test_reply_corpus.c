@@ -1,0 +1,116 @@
+/* The shipped rules and the table behind them on replies and reports of the world, as
+ * reply_corpus.txt has them: how many get the class that its readers gave, and that no reply about
+ * anything else is taken for a recipient who is not there, as addresses are suppressed by that.
+ * SOURCE_FOLDER comes from the build. */
+#include "engine/reply/reply_dsn.h"
+#include "engine/reply/reply_set.h"
+#include "tests/unit/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CORPUS     SOURCE_FOLDER "/tests/unit/reply_corpus.txt"
+#define CORPUS_MIN 300
+#define PERCENT    98
+
+struct example {
+    enum reply_class class;
+    struct reply reply;
+    char text[2000];
+};
+
+static bool is_word(const char *word, const char *end, const char *with)
+{
+    return strlen(with) == (size_t)(end - word) && strncmp(word, with, strlen(with)) == 0;
+}
+
+/* One line of the corpus; false: it has no example. */
+static bool read_example(char *line, struct example *ret)
+{
+    char *words[4], *at = line;
+    line[strcspn(line, "\r\n")] = '\0';
+    if (line[0] == '\0' || line[0] == '#') {
+        return false;
+    }
+    for (int i = 0; i < 4; i++) {
+        words[i] = at;
+        at = i < 3 ? strchr(at, ' ') : at;
+        assert_non_null(at);
+        if (i < 3) {
+            *at++ = '\0';
+        }
+    }
+    ret->class = reply_class_find(slice_of(words[0]));
+    assert_int_not_equal(ret->class, REPLY_CLASS_COUNT);
+    assert_true(strlen(words[3]) < sizeof(ret->text));
+    strcpy(ret->text, words[3]);
+    char *colon = strchr(words[1], ':');
+    const char *end = colon == NULL ? words[1] + strlen(words[1]) : colon;
+    if (is_word(words[1], end, "dsn")) {
+        reply_read_dsn(slice_of(colon == NULL ? "" : colon + 1), slice_of(ret->text), &ret->reply);
+    } else {
+        reply_read(slice_of(ret->text), &ret->reply);
+        enum reply_stage stage = reply_stage_find(slice_of(words[1]));
+        if (strcmp(words[1], "-") != 0) {
+            assert_int_not_equal(stage, REPLY_STAGE_COUNT);
+            ret->reply.stage = stage;
+        }
+        ret->reply.provider = slice_of(strcmp(words[2], "-") == 0 ? "" : words[2]);
+    }
+    return true;
+}
+
+static void complain(void *ctx, bool is_warning, const char *line)
+{
+    (void)ctx;
+    (void)is_warning;
+    print_error("%s\n", line);
+}
+
+static void replies_of_the_world_get_their_class(void **state)
+{
+    const struct config_texts none = {NULL, 0};
+    const struct config_sink sink = {.complain = complain};
+    struct reply_set *set = NULL;
+    struct reply_matcher *matcher = reply_matcher_new();
+    char *line = NULL;
+    size_t room = 0;
+    unsigned count = 0, right = 0, killed = 0;
+    FILE *in = fopen(CORPUS, "re");
+    (void)state;
+    assert_int_equal(reply_set_load(&none, true, &sink, &set), 0);
+    assert_true(in != NULL && matcher != NULL);
+    while (getline(&line, &room, in) >= 0) {
+        struct example e;
+        struct reply_verdict v;
+        if (!read_example(line, &e)) {
+            continue;
+        }
+        reply_set_classify(set, matcher, &e.reply, &v);
+        count++;
+        right += v.class == e.class;
+        killed += v.class == REPLY_MAILBOX && e.class != REPLY_MAILBOX;
+        if (v.class != e.class) {
+            print_message(
+                "%s, not %s (%s): %s\n", reply_class_text(e.class), reply_class_text(v.class),
+                v.rule == REPLY_NO_RULE ? v.why : reply_set_rule(set, v.rule)->name, e.text);
+        }
+    }
+    print_message("%u of %u right, %u taken for a missing recipient\n", right, count, killed);
+    assert_true(count >= CORPUS_MIN);
+    assert_int_equal(killed, 0);
+    assert_true(right * 100 >= count * PERCENT);
+    free(line);
+    (void)fclose(in); /* it was only read */
+    reply_matcher_free(matcher);
+    reply_set_free(set);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(replies_of_the_world_get_their_class),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
