@@ -102,7 +102,7 @@ static bool is_telling(const char *status)
     return status[0] != '\0' && strcmp(status + 1, ".0.0") != 0;
 }
 
-static void status_of(struct slice text, char ret[static REPLY_STATUS_BYTES])
+static void copy_status(struct slice text, char ret[static REPLY_STATUS_BYTES])
 {
     size_t len = reply_status_len(text);
     memcpy(ret, text.data, len);
@@ -112,11 +112,11 @@ static void status_of(struct slice text, char ret[static REPLY_STATUS_BYTES])
 /* qmail's, and that of a text which begins with one: "Sorry, no mailbox here. (#5.1.1)". */
 static void status_in(struct slice text, char ret[static REPLY_STATUS_BYTES])
 {
-    status_of(text, ret);
+    copy_status(text, ret);
     const char *at = ret[0] == '\0' ? memmem(text.data, text.len, "(#", 2) : NULL;
     if (at != NULL) {
         struct slice inner = slice_from(text, (size_t)(at - text.data) + 2);
-        status_of(slice_to(inner, slice_find(inner, ')')), ret);
+        copy_status(slice_to(inner, slice_find(inner, ')')), ret);
     }
 }
 
@@ -139,7 +139,7 @@ void reply_read_dsn(struct slice status, struct slice diagnostic, struct reply *
     if (ret->stage == REPLY_AT_NOTHING) {
         ret->stage = stage_before(slice_to(text, at));
     }
-    status_of(slice_to(field, slice_find(field, ' ')), said);
+    copy_status(slice_to(field, slice_find(field, ' ')), said);
     if (!is_telling(said)) {
         char inner[REPLY_STATUS_BYTES];
         status_in(ret->text, inner);
