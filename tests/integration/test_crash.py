@@ -154,6 +154,7 @@ def crash_under_load(place, capsys, breaker, count, seconds, what):
     sink = place.keep(Sink(folder, '--defer', '0.02'))
     daemon = place.sluice(start=False, routes={'*': ('smtp', sink.nexthop)}, options=FLOWS,
                           listener=LISTENER, tenants=TENANTS,
+                          event_log={'rotate_size': '0'},  # check_log reads one file
                           transports={'smtp': {'process_limit': 20,
                                                'destination_recipient_limit': 10}})
     daemon.start()
