@@ -40,6 +40,7 @@ const struct cli_row *cli_row_find(const char *name);
 
 cli_command cli_explain;  /* cli_explain.c */
 cli_command cli_classify; /* cli_classify.c */
+cli_command cli_dkim;     /* cli_dkim.c */
 cli_command cli_restart;  /* cli_drain.c */
 cli_command cli_drain;    /* cli_drain.c */
 cli_command cli_reload;   /* cli_reload.c */

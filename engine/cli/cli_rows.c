@@ -123,6 +123,22 @@ const struct cli_row cli_rows[] = {
              "said, 421 4.7.0 TEXT, or a line of the event log or of sluice messages that has it. "
              "Without a\n"
              "REPLY and --file the replies are read from standard input, one each line.\n"},
+    {.name = "dkim",
+     .run = cli_dkim,
+     .operands = "[DOMAIN]",
+     .operands_max = 1,
+     .operand_kind = CLI_TEXT,
+     .options = OPTIONS({"tenant", 0, CLI_TEXT, "NAME", "what signs this tenant's mail"},
+                        {"zone", 0, CLI_FLAG, NULL, "print lines for a zone file and ask nobody"}),
+     .summary = "print the DNS records of the keys that sign mail, and check those published",
+     .help =
+         "DOMAIN is one of From, and all keys that sign its mail are looked at, or a key's name "
+         "in the DNS,\n"
+         "SELECTOR._domainkey.DOMAIN; without it all keys are. Reads the configuration and its "
+         "keys and\n"
+         "asks the name servers in it; needs no daemon. Exit codes: 65 what is published "
+         "differs, 68 no\n"
+         "key signs its mail, 75 no name server answered.\n"},
     {.name = "reload",
      .run = cli_reload,
      .operands = "",

@@ -4,6 +4,7 @@
 
 #include "base/slice.h"
 #include "dns/cache.h"
+#include "dns/question.h"
 #include "engine/config/config.h"
 #include "engine/config/config_change.h"
 #include "engine/state/settings.h"
@@ -188,5 +189,25 @@ int dns_setup_try(const struct settings *settings, bool *ret_trusts_ad)
         *ret_trusts_ad = resolver_trusts_ad(r);
         resolver_free(r);
     }
+    return err;
+}
+
+int dns_setup_ask(const struct config *config, struct slice name, enum dns_type type,
+                  struct dns_rrset **ret)
+{
+    const char **servers;
+    struct dns_config how;
+    int err = list_servers(&config->dns.servers, &servers);
+    if (err != 0) {
+        return err;
+    }
+    dns_config_defaults(&how);
+    how.servers = servers;
+    how.server_count = (uint32_t)config->dns.servers.count;
+    how.query_timeout = config->dns.timeout;
+    how.query_tries = config->dns.tries;
+    how.trust_ad = config->dns.trust_ad;
+    err = dns_question_ask(&how, name, type, ret);
+    free(servers);
     return err;
 }

@@ -4,7 +4,9 @@
 
 #include "base/attr.h"
 #include "dns/resolver.h"
+#include "dns/rrset.h"
 
+struct config;
 struct settings;
 
 /* A worker's resolver. errors: as resolver_new */
@@ -19,5 +21,9 @@ MUST_USE int dns_setup_follow(struct resolver *r, const struct settings *before,
 /* Whether a resolver can be made at all, and whether its answers can be authentic. Any thread.
  * errors: as resolver_new */
 MUST_USE int dns_setup_try(const struct settings *settings, bool *ret_trusts_ad);
+/* Ask the name servers of a configuration one thing, and wait. Thread: as dns_question_ask.
+ * errors: as dns_question_ask */
+MUST_USE int dns_setup_ask(const struct config *config, struct slice name, enum dns_type type,
+                           struct dns_rrset **ret);
 
 #endif

@@ -6,7 +6,13 @@ from dnslib import AAAA, CNAME, DNSRecord, MX, QTYPE, RCODE, RR, SOA, TXT, A
 
 from support.address import free_port_of_both
 
-DATA = {'A': A, 'AAAA': AAAA, 'CNAME': CNAME, 'TXT': TXT}
+
+def text_of(value):
+    """In strings of 255 bytes, which is all that one may have."""
+    return TXT([value[at:at + 255] for at in range(0, len(value), 255)])
+
+
+DATA = {'A': A, 'AAAA': AAAA, 'CNAME': CNAME, 'TXT': text_of}
 
 
 class DnsServer:
