@@ -52,8 +52,8 @@ static struct slice copy_text(char **memory, struct slice text)
 static struct dns_hosts *make(const struct dns_hosts *head, const struct dns_host *list,
                               const bool *keep, uint32_t count)
 {
-    struct slice texts[] = {head->policy, head->facts.names};
-    size_t size = sizeof(struct dns_hosts) + texts[0].len + texts[1].len;
+    struct slice texts[] = {head->policy, head->facts.names, head->tried};
+    size_t size = sizeof(struct dns_hosts) + texts[0].len + texts[1].len + texts[2].len;
 
     for (uint32_t i = 0; i < count; i++) {
         if (keep == NULL || keep[i]) {
@@ -88,13 +88,14 @@ static struct dns_hosts *make(const struct dns_hosts *head, const struct dns_hos
     }
     hosts->policy = copy_text(&memory, texts[0]);
     hosts->facts.names = copy_text(&memory, texts[1]);
+    hosts->tried = copy_text(&memory, texts[2]);
     return hosts;
 }
 
 struct dns_hosts *dns_hosts_new(const struct dns_host *list, uint32_t count,
                                 const struct dns_hosts_facts *facts)
 {
-    const struct dns_hosts head = {.facts = *facts, .policy = SLICE("")};
+    const struct dns_hosts head = {.facts = *facts, .policy = SLICE(""), .tried = SLICE("")};
 
     return make(&head, list, NULL, count);
 }
@@ -102,7 +103,20 @@ struct dns_hosts *dns_hosts_new(const struct dns_host *list, uint32_t count,
 struct dns_hosts *dns_hosts_restrict(const struct dns_hosts *hosts, const bool *keep,
                                      struct slice policy)
 {
-    const struct dns_hosts head = {.facts = hosts->facts, .policy = policy};
+    const struct dns_hosts head = {.facts = hosts->facts, .policy = policy, .tried = SLICE("")};
 
     return make(&head, hosts->list, keep, hosts->count);
+}
+
+struct dns_hosts *dns_hosts_try(const struct dns_hosts *hosts, struct slice tried, uint8_t failure,
+                                const bool *outside)
+{
+    const struct dns_hosts head = {
+        .facts = hosts->facts, .policy = SLICE(""), .tried = tried, .tried_failure = failure};
+    struct dns_hosts *made = make(&head, hosts->list, NULL, hosts->count);
+
+    for (uint32_t i = 0; made != NULL && outside != NULL && i < made->count; i++) {
+        made->list[i].is_outside = outside[i];
+    }
+    return made;
 }

@@ -23,6 +23,7 @@ struct dns_host {
     enum dns_dane dane;           /* never DNS_DANE_FAILED; DNS_DANE_NONE when nobody asked */
     const struct dns_rrset *tlsa; /* DNS_DANE_RECORDS, DNS_DANE_UNUSABLE; the dns_hosts has a
                                    * reference; else NULL */
+    bool is_outside;              /* the rule that is `tried` does not allow it */
     struct slice name; /* MX host, or the nexthop's host; an IP literal is its text; memory of the
                         * dns_hosts */
 };
@@ -44,6 +45,9 @@ struct dns_hosts {
     struct dns_hosts_facts facts; /* names: memory of the dns_hosts */
     struct slice policy;    /* not empty: a rule by which every host must prove its name, and which
                              * rule that is; memory of the dns_hosts */
+    struct slice tried;     /* not empty: a rule that does not bind, whose worth is watched; memory
+                             * of the dns_hosts */
+    uint8_t tried_failure;  /* why no rule is known that might hold, of its user's own kinds; 0 */
     struct dns_host list[]; /* by preference; those of one in an order that the same hosts have in
                              * each list */
 };
@@ -63,5 +67,9 @@ static inline struct slice dns_hosts_best(const struct dns_hosts *hosts)
  * errors: NULL when out of memory. */
 MUST_USE struct dns_hosts *dns_hosts_restrict(const struct dns_hosts *hosts, const bool *keep,
                                               struct slice policy);
+/* All hosts, and what is said of a rule that does not bind. outside: [count], or NULL for none.
+ * errors: NULL when out of memory. */
+MUST_USE struct dns_hosts *dns_hosts_try(const struct dns_hosts *hosts, struct slice tried,
+                                         uint8_t failure, const bool *outside);
 
 #endif

@@ -35,6 +35,7 @@ struct dns_result {
     struct dns_rrset *txt;   /* of the question's txt_label: one reference, the caller's; NULL when
                               * there was none, or no answer in time */
     usec_t expires;          /* monotonic: when to ask again; USEC_NEVER for IP literals */
+    bool has_bad_tlsa;       /* not DNS_OK: of no host it could be found out whether DANE holds */
     char status[12];         /* not DNS_OK: enhanced status code, "4.4.3" */
     char text[DNS_TEXT_MAX]; /* not DNS_OK: as Postfix words it; printable ASCII */
 };

@@ -252,6 +252,7 @@ static void conclude_hosts(struct resolution *n, struct dns_result *ret, usec_t 
     }
     if (kept == 0) {
         fail_tlsa(n, ret, now);
+        ret->has_bad_tlsa = true;
         return;
     }
     arrange(list, kept, config->prefer);

@@ -23,6 +23,7 @@
 #include "engine/order/suspension.h"
 #include "engine/outbound/dns_setup.h"
 #include "engine/outbound/sts_fetcher.h"
+#include "engine/outbound/tls_reporter.h"
 #include "engine/post/in_core.h"
 #include "engine/report/api_routes.h"
 #include "engine/report/drain.h"
@@ -233,6 +234,7 @@ static int write_address_book(struct engine *e)
     b->auth = auth_box(e->auth);
     b->sts = sts_fetcher_box(e->sts);
     b->http = http_box(e->http);
+    b->tls_reporter = tls_reporter_box(e->tls_reporter);
     b->clerks[0] = clerk_box(e->clerks[0]);
     b->clerks[1] = clerk_box(e->clerks[1]);
     return 0;
@@ -273,6 +275,9 @@ static int build_mail_threads(struct engine *e)
     int err = auth_new(e, &e->auth);
     if (err == 0) {
         err = sts_fetcher_new(e, &e->sts);
+    }
+    if (err == 0) {
+        err = tls_reporter_new(e, &e->tls_reporter);
     }
     if (err == 0) {
         err = activator_new(e, &e->activator);
@@ -358,6 +363,9 @@ static int start_threads(struct engine *e)
     if (err == 0) {
         err = sts_fetcher_start(e->sts);
     }
+    if (err == 0) {
+        err = tls_reporter_start(e->tls_reporter);
+    }
     for (uint32_t i = 0; err == 0 && i < e->worker_count; i++) {
         err = worker_thread_start(e->workers[i]);
     }
@@ -415,6 +423,7 @@ static void stop_threads(struct engine *e)
     }
     auth_stop(e->auth);
     sts_fetcher_stop(e->sts);
+    tls_reporter_stop(e->tls_reporter);
     activator_stop(e->activator);
     spool_writer_stop(e->writer);
     if (e->feed != NULL) {
@@ -443,6 +452,7 @@ static void free_all(struct engine *e)
     assert(in_core_count(e) == 0); /* what was in memory had its result, or was freed just now */
     auth_free(e->auth);
     sts_fetcher_free(e->sts);
+    tls_reporter_free(e->tls_reporter);
     event_feed_free(e->feed);
     rcu_leave();
     rcu_drain();

@@ -13,6 +13,7 @@
 #include "engine/inbound/inbound.h"
 #include "engine/outbound/dns_setup.h"
 #include "engine/outbound/outbound.h"
+#include "engine/outbound/outbound_tls.h"
 #include "engine/outbound/resolution.h"
 #include "engine/outbound/sts_fetcher.h"
 #include "engine/post/delivery.h"
@@ -123,6 +124,9 @@ static void take_worker_letter(struct worker *w, const struct letter *letter) ON
     case LETTER_STS_ANSWER:
         resolution_take_policy(w, letter_take_sts_answer(letter));
         break;
+    case LETTER_TLS_COLLECT:
+        outbound_tls_hand_over(w);
+        break;
     case LETTER_TRACE:
         trace_question_answer(letter_take_trace(letter), w);
         break;
@@ -210,6 +214,7 @@ static void end(struct worker *w) ON_ROLE(w->post)
     acceptor_close(w);
     inbound_close_all(w);
     outbound_close_all(w);
+    outbound_tls_hand_over(w);
     while (post_take(&w->post, &letter)) {
         if (letter.kind == LETTER_DELIVER) {
             struct delivery *d = letter_take_deliver(&letter);
@@ -313,13 +318,14 @@ int worker_thread_new(struct engine *engine, uint32_t index, struct worker **ret
 int worker_thread_start(struct worker *w)
 {
     struct engine *e = w->engine;
-    int err = post_open(&w->post, 3 + e->sched_count);
+    int err = post_open(&w->post, 4 + e->sched_count);
     if (err != 0) {
         return err;
     }
     w->to_writer = post_write_to(&w->post, e->boxes.writer);
     w->to_auth = post_write_to(&w->post, e->boxes.auth);
     w->to_sts = post_write_to(&w->post, e->boxes.sts);
+    w->to_tls_reporter = post_write_to(&w->post, e->boxes.tls_reporter);
     w->to_scheds = post_write_to_each(&w->post, e->boxes.scheds, e->sched_count);
     /* Edge-triggered, so that nobody has to read the eventfd (waker.h). */
     err = poller_add(&w->poller, &w->box_watch, post_fd(&w->post), on_box);
@@ -362,6 +368,7 @@ void worker_thread_free(struct worker *w)
     post_fini(&w->post);
     spool_reader_free(w->reader);
     tls_session_cache_free(w->sessions);
+    tls_tally_free(w->tls_tally);
     flight_recorder_free(w->recorder);
     timeout_queue_fini(&w->timeouts);
     poller_fini(&w->poller);

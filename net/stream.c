@@ -439,6 +439,11 @@ void stream_tls_facts(const struct stream *s, struct tls_facts *ret)
     tls_connection_facts(s->ssl, ret);
 }
 
+enum tls_fault stream_tls_fault(const struct stream *s)
+{
+    return s->ssl == NULL ? TLS_FAULT_NONE : tls_connection_fault(s->ssl);
+}
+
 /* Say close_notify once. Where the socket takes nothing more the peer sees a FIN without it. */
 static void tls_notify_close(struct stream *s)
 {

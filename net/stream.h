@@ -111,6 +111,9 @@ static inline bool stream_is_tls(const struct stream *s)
  */
 void stream_tls_facts(const struct stream *s, struct tls_facts *ret);
 
+/* What was wrong with the peer's certificate, of a handshake that failed as well. */
+enum tls_fault stream_tls_fault(const struct stream *s);
+
 /* Tell the peer that nothing more comes (close_notify where it fits, then a FIN) and keep reading
  * possible. */
 void stream_shutdown(struct stream *s);

@@ -504,6 +504,36 @@ static const char *verdict_text(const struct demand *d, const struct tls_facts *
     return d->is_sts && d->level == TLS_LEVEL_VERIFY ? "STS" : "Verified";
 }
 
+static enum tls_fault fault_of(long verdict)
+{
+    switch (verdict) {
+    case X509_V_OK:
+        return TLS_FAULT_NONE;
+    case X509_V_ERR_HOSTNAME_MISMATCH:
+    case X509_V_ERR_IP_ADDRESS_MISMATCH:
+        return TLS_FAULT_NAME;
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+        return TLS_FAULT_EXPIRED;
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_CERT_UNTRUSTED:
+        return TLS_FAULT_UNTRUSTED;
+    case X509_V_ERR_DANE_NO_MATCH:
+        return TLS_FAULT_DANE;
+    default:
+        return TLS_FAULT_OTHER;
+    }
+}
+
+enum tls_fault tls_connection_fault(const SSL *ssl)
+{
+    return fault_of(SSL_get_verify_result(ssl));
+}
+
 void tls_connection_facts(const SSL *ssl, struct tls_facts *ret)
 {
     const SSL_CIPHER *cipher = SSL_get_current_cipher(ssl);
@@ -517,6 +547,7 @@ void tls_connection_facts(const SSL *ssl, struct tls_facts *ret)
         .has_certificate = has_certificate,
         .is_verified = has_certificate && verdict == X509_V_OK,
         .is_resumed = SSL_session_reused(ssl) == 1,
+        .fault = fault_of(verdict),
     };
     if (!has_certificate) {
         ret->verify_text = "no certificate";

@@ -87,6 +87,16 @@ MUST_USE struct ssl_st *tls_client_connection(const struct tls_client *client,
                                               struct tls_session_cache *cache);
 MUST_USE struct ssl_st *tls_server_connection(const struct tls_server *server);
 
+/* What is wrong with a certificate, for who reports on it. */
+enum tls_fault {
+    TLS_FAULT_NONE, /* or there was none to look at */
+    TLS_FAULT_NAME,
+    TLS_FAULT_EXPIRED, /* or not valid yet */
+    TLS_FAULT_UNTRUSTED,
+    TLS_FAULT_DANE, /* no TLSA record matches */
+    TLS_FAULT_OTHER
+};
+
 /* What the log and the policy want to know of a finished handshake. */
 struct tls_facts {
     const char *protocol; /* "TLSv1.3"; static; NULL: no TLS */
@@ -95,12 +105,15 @@ struct tls_facts {
     bool has_certificate; /* the peer showed one (or did when the session began) */
     bool is_verified; /* chain and, if the host name was given, name verified; at DANE: matched */
     bool is_resumed;
-    bool is_proved; /* what the level demands of the certificate; always true below VERIFY */
+    bool is_proved;       /* what the level demands of the certificate; always true below VERIFY */
+    enum tls_fault fault; /* the same, also of a handshake that failed for it */
     const char *verify_text; /* why not verified; static; NULL when verified */
     const char *verdict; /* "Untrusted", "Trusted" (the chain, not the name), "Verified", "DANE",
                           * "STS"; static; NULL: no TLS, or a server's side */
 };
 
+/* Of a handshake that has ended, however it did. */
+enum tls_fault tls_connection_fault(const struct ssl_st *ssl);
 void tls_connection_facts(const struct ssl_st *ssl, struct tls_facts *ret);
 
 /* Drain the calling thread's OpenSSL error queue into one printable line; "unknown TLS error" when

@@ -93,6 +93,7 @@ void config_free(struct config *c)
     clear_section(CONFIG_SECTION_EVENT_LOG, c);
     clear_section(CONFIG_SECTION_CONTROL, c);
     clear_section(CONFIG_SECTION_REPLIES, c);
+    clear_section(CONFIG_SECTION_TLS_REPORT, c);
     clear_section(CONFIG_SECTION_GLOBAL, c);
     config_origins_free(c->origins);
     free(c->path);

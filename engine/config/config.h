@@ -84,6 +84,11 @@ struct config_spool {
     uint64_t journal;  /* bytes of the file that receptions go to first; 0: none */
 };
 
+struct config_tls_report {
+    char *from, *contact, *organization, *ca_file; /* each may be NULL; without `from` no reports */
+    usec_t spread;
+};
+
 /* Quotas of a day each. */
 struct config_quotas {
     struct rate_rule *items;
@@ -342,6 +347,8 @@ struct config {
     struct config_texts reply_files;      /* rules for replies, the operator's */
     bool has_shipped_replies;             /* and those that the program brings */
     struct config_texts defer_transports; /* `hold` of these transports is set already */
+
+    struct config_tls_report tls_report;
 
     struct config_webhook *webhooks;
     size_t webhook_count;

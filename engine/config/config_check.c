@@ -1,6 +1,7 @@
 /* Owns the rules between options and what follows from the system (host name, cores, paths below
  * the spool). Called once by config_load.c; a rule about one option alone belongs in the table. */
 #include "base/error.h"
+#include "dns/dns_wire.h"
 #include "dns/nexthop.h"
 #include "engine/config/config_load.h"
 #include "engine/config/config_section.h"
@@ -570,6 +571,27 @@ static int check_route_levels(struct config_loader *l, const struct config *c)
     return 0;
 }
 
+/* Contact and organization are from's where nothing else is said. errors: -ENOMEM */
+static int complete_tls_report(struct config_loader *l, struct config *c)
+{
+    struct config_tls_report *r = &c->tls_report;
+    struct dns_name domain;
+    const char *at = r->from == NULL ? NULL : strchr(r->from, '@');
+    if (r->from == NULL) {
+        return 0;
+    }
+    if (at == NULL || at == r->from || strpbrk(r->from, " <>,\"") != NULL ||
+        dns_name_from_text(slice_of(at + 1), &domain) != 0) {
+        config_complain(l, config_place_of(l, CONFIG_SECTION_TLS_REPORT, 0, "from"), "from",
+                        "\"%s\" is not an address; write one such as tls-reports@example.com",
+                        r->from);
+        return 0;
+    }
+    r->contact = r->contact != NULL ? r->contact : strdup(r->from);
+    r->organization = r->organization != NULL ? r->organization : strdup(at + 1);
+    return r->contact == NULL || r->organization == NULL ? -ENOMEM : 0;
+}
+
 int config_check(struct config_loader *l, struct config *c)
 {
     int err = complete_global(l, c);
@@ -581,6 +603,7 @@ int config_check(struct config_loader *l, struct config *c)
     if (err == 0) {
         config_check_feed(l, c);
     }
+    err = err < 0 ? err : complete_tls_report(l, c);
     err = err < 0 ? err : config_check_egress(l, c);
     err = err < 0 ? err : config_check_tenants(l, c);
     config_check_dkim(l, c);

@@ -41,6 +41,7 @@ static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
 #define LISTENER(field)  CONFIG_SECTION_LISTENER, offsetof(struct config_listener, field)
 #define HTTP(field)      CONFIG_SECTION_HTTP, offsetof(struct config_http, field)
 #define REPLIES(field)   CONFIG_SECTION_REPLIES, offsetof(struct config, field)
+#define TLSRPT(field)    CONFIG_SECTION_TLS_REPORT, offsetof(struct config, tls_report.field)
 #define TENANT(field)    CONFIG_SECTION_TENANT, offsetof(struct config_tenant, field)
 #define DKIM(field)      CONFIG_SECTION_DKIM, offsetof(struct config_dkim, field)
 #define SOURCE(field)    CONFIG_SECTION_SOURCE, offsetof(struct config_egress_source, field)
@@ -198,6 +199,21 @@ const struct config_option config_options[] = {
     BOOL("shipped", REPLIES(has_shipped_replies), "yes",
          "The rules that sluice brings, for large receivers and widespread software, stand behind "
          "those of `files`. Their text is installed as `share/sluice/replies.conf`."),
+    /* --- tls_report ------------------------------------------------------------------------------- */
+    TEXT(
+        "from", TLSRPT(from), NULL, "no reports", 254,
+        "The address from which reports are mailed, in From and on the envelope. Its domain is the "
+        "submitter that they name; receivers want them signed by a `dkim` key of it."),
+    TEXT("contact", TLSRPT(contact), NULL, "the value of `from`", 254,
+         "`contact-info` of a report: whom its reader may ask."),
+    TEXT("organization", TLSRPT(organization), NULL, "the domain of `from`", 254,
+         "`organization-name` of a report."),
+    TIME("spread", TLSRPT(spread), "4h", 0, 43200,
+         "A day's reports leave at a time of their own within so long after midnight UTC, the same "
+         "each day: otherwise all senders' reports would come at once."),
+    TEXT("ca_file", TLSRPT(ca_file), NULL, "the system's certificates", 4000,
+         "PEM file of the authorities that may vouch for a host to which reports are posted by "
+         "HTTPS. Read when a report is sent."),
     /* --- http ------------------------------------------------------------------------------------- */
     TEXT(
         "tokens_file", HTTP(tokens_file), NULL, "no token is asked for", 4000,

@@ -28,6 +28,11 @@ const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
          "Rules are read from files, the first that matches wins; what no rule is about is judged "
          "by code, enhanced status and what it answers. How rules are written, and how to try one: "
          "[operating.md](operating.md#what-replies-mean)."},
+    [CONFIG_SECTION_TLS_REPORT] =
+        {"tls_report", NULL, "struct config",
+         "Daily reports by RFC 8460 (TLS-RPT): to each domain that asks for them, how sessions "
+         "with "
+         "its mail servers went under TLS. Without `from` nothing is counted, kept or sent."},
     [CONFIG_SECTION_HTTP] =
         {"http", "ADDR:PORT", "struct config_http",
          "A TCP socket with the operators' interface: the same requests as over the control "

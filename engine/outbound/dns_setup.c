@@ -152,6 +152,20 @@ int dns_setup_reader(const struct settings *settings, struct resolver **ret)
     return err;
 }
 
+int dns_setup_question(const struct settings *settings, struct slice name, enum dns_type type,
+                       struct dns_rrset **ret)
+{
+    static const usec_t question_time = 20 * USEC_PER_SEC;
+    struct setup s;
+    int err = setup_init(&s, settings);
+    if (err == 0) {
+        s.config.deadline = s.config.deadline < question_time ? s.config.deadline : question_time;
+        err = dns_question_ask(&s.config, name, type, ret);
+    }
+    setup_fini(&s);
+    return err;
+}
+
 static bool is_same_setup(const struct settings *a, const struct settings *b)
 {
     return a->dns_cache == b->dns_cache && a->config->allow_loopback == b->config->allow_loopback &&

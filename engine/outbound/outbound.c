@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "engine/limit/limits_figures.h"
 #include "engine/outbound/outbound_private.h"
+#include "engine/outbound/outbound_tls.h"
 #include "engine/outbound/refusal.h"
 #include "engine/outbound/request.h"
 #include "engine/outbound/tls_policy.h"
@@ -461,6 +462,7 @@ static void ready_for_mail(struct outbound *c)
 {
     if (!c->is_ready) {
         c->is_ready = true;
+        outbound_tls_count_plain(c);
         list_foreach(r, &c->waiting, struct request, link)
         {
             request_greeted(r, outbound_settings(c));
@@ -559,6 +561,9 @@ static bool take_client_event(struct outbound *c, const struct smtp_client_event
         transaction_returned(c, e);
         return true;
     case SMTP_CLIENT_FAILED:
+        if (e->verdict->stage == OUTCOME_STAGE_STARTTLS && e->verdict->code != 421) {
+            outbound_tls_count_plain(c);
+        }
         if (!c->wants_plain) {
             site_failed(c, e->verdict);
         }

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/outbound/outbound_private.h"
+#include "engine/outbound/outbound_tls.h"
 #include "engine/outbound/request.h"
 #include "engine/post/delivery.h"
 
@@ -277,11 +278,13 @@ static void tls_done(struct outbound *c, int err)
 {
     if (err != 0) {
         note_tls(c);
+        outbound_tls_count_failure(c, c->stream.error);
         tls_failed(c, c->stream.error);
         return;
     }
     stream_tls_facts(&c->stream, &c->tls);
     const char *why = tls_policy_judge(&c->policy, &c->tls);
+    outbound_tls_count_handshake(c, why);
     if (why != NULL) {
         tls_failed(c, why);
     } else {
@@ -413,6 +416,7 @@ void outbound_on_timeout(struct timeout *t, usec_t now)
         outbound_free(c);
     } else {
         if (c->state == OUTBOUND_HANDSHAKE) {
+            outbound_tls_count_failure(c, "the TLS handshake timed out");
             note_tls(c);
         }
         outbound_trace_note(c, "timed out", "");

@@ -11,6 +11,7 @@
 #include "engine/config/policy.h"
 #include "engine/config/router.h"
 #include "engine/outbound/dns_setup.h"
+#include "engine/outbound/outbound_tls.h"
 #include "engine/outbound/resolution_reader.h"
 #include "engine/outbound/sts_fetcher.h"
 #include "engine/post/delivery.h"
@@ -119,6 +120,28 @@ static void note_test(const struct sts_question *q, const struct dns_host *host)
              SLICE_ARG(host->name));
 }
 
+/* What does not bind is remembered with the hosts where somebody counts sessions. Without memory for
+ * that they stay as they are. */
+static void note_policy(const struct worker *w, struct resolution *r, const struct sts_question *q,
+                        const bool *keep)
+{
+    bool outside[MX_TARGETS_MAX];
+    bool is_testing = q->has_policy && q->policy.mode == MTA_STS_TESTING;
+    if (!outbound_tls_is_counted(settings_of(w->engine)) ||
+        (!is_testing && q->failure == TLS_FAILURE_NONE)) {
+        return;
+    }
+    for (uint32_t i = 0; i < r->hosts->count; i++) {
+        outside[i] = is_testing && !keep[i];
+    }
+    struct dns_hosts *noted = dns_hosts_try(
+        r->hosts, is_testing ? slice_of(q->answer_id) : SLICE(""), (uint8_t)q->failure, outside);
+    if (noted != NULL) {
+        dns_hosts_put(r->hosts);
+        r->hosts = noted;
+    }
+}
+
 static void apply_policy(struct worker *w, struct resolution *r, const struct sts_question *q)
 {
     bool keep[MX_TARGETS_MAX] = {false};
@@ -128,6 +151,7 @@ static void apply_policy(struct worker *w, struct resolution *r, const struct st
         return;
     }
     if (!q->has_policy || q->policy.mode == MTA_STS_NONE) {
+        note_policy(w, r, q, keep);
         return;
     }
     for (uint32_t i = 0; i < r->hosts->count; i++) {
@@ -138,9 +162,19 @@ static void apply_policy(struct worker *w, struct resolution *r, const struct st
         }
     }
     if (q->policy.mode == MTA_STS_TESTING) {
+        note_policy(w, r, q, keep);
         return;
     }
     if (kept == 0) {
+        const struct tls_session session = {
+            .domain = slice_of(q->domain),
+            .basis = TLS_BASIS_STS,
+            .policy_domain = slice_of(q->domain),
+            .policy = slice_of(q->answer_id),
+            .failure = TLS_FAILURE_VALIDATION,
+            .reason = SLICE("no MX host is in the policy"),
+        };
+        outbound_tls_add(w, settings_of(w->engine), &session);
         char text[DNS_NAME_MAX + 64];
         (void)snprintf(text, sizeof(text), "No MX host of %s is in its MTA-STS policy", q->domain);
         fail_soft(r, w->now, "4.7.5", text);
@@ -227,6 +261,9 @@ void resolution_take_results(struct worker *w)
             take_policy_host(w, r, &result);
         } else {
             take_hosts(w->engine, r, &result, w->now);
+            if (result.verdict != DNS_OK && result.has_bad_tlsa) {
+                outbound_tls_count_bad_tlsa(w, slice_of(r->nexthop), result.text);
+            }
             if (!begin_policy(w, r, result.txt)) {
                 finish_resolution(w, r);
             }

@@ -41,6 +41,7 @@ struct fetch {
     CURL *curl; /* while active */
     struct curl_slist *resolve;
     struct buf body;
+    enum tls_failure failure; /* what it is in a report, once it failed */
     char why[CURL_ERROR_SIZE];
 };
 
@@ -57,7 +58,8 @@ struct sts_fetcher {
     uint64_t seed;
     struct {
         uint64_t key;
-        usec_t until;           /* monotonic */
+        usec_t until; /* monotonic */
+        enum tls_failure failure;
     } failures[FAILURE_PLACES]; /* by domain and id; the later of two in one place */
 };
 
@@ -76,11 +78,14 @@ static uint64_t failure_key(const struct sts_fetcher *f, const char *domain, con
     return hash_bytes(domain, strlen(domain), hash_bytes(id, strlen(id), f->seed));
 }
 
-static bool has_failed(const struct sts_fetcher *f, const struct sts_question *q, usec_t now)
+/* How the fetch went that is not to be repeated yet; TLS_FAILURE_NONE: nothing keeps it. */
+static enum tls_failure last_failure(const struct sts_fetcher *f, const struct sts_question *q,
+                                     usec_t now)
 {
     uint64_t key = failure_key(f, q->domain, q->id);
     size_t at = key & (FAILURE_PLACES - 1);
-    return f->failures[at].key == key && now < f->failures[at].until;
+    bool has_failed = f->failures[at].key == key && now < f->failures[at].until;
+    return has_failed ? f->failures[at].failure : TLS_FAILURE_NONE;
 }
 
 static void remember_failure(struct sts_fetcher *f, const struct fetch *t, usec_t now)
@@ -89,6 +94,7 @@ static void remember_failure(struct sts_fetcher *f, const struct fetch *t, usec_
     size_t at = key & (FAILURE_PLACES - 1);
     f->failures[at].key = key;
     f->failures[at].until = now + STS_RETRY_TIME;
+    f->failures[at].failure = t->failure;
 }
 
 /* --- answers ---------------------------------------------------------------------------------- */
@@ -135,6 +141,7 @@ static void fetch_end(struct sts_fetcher *f, struct fetch *t)
     list_foreach_safe(q, &t->questions, struct sts_question, link)
     {
         list_remove(&q->link);
+        q->failure = entry == NULL ? t->failure : TLS_FAILURE_NONE;
         answer_question(f, q, entry);
     }
     fetch_free(f, t);
@@ -142,6 +149,7 @@ static void fetch_end(struct sts_fetcher *f, struct fetch *t)
 
 static void fetch_failed(struct sts_fetcher *f, struct fetch *t, const char *why)
 {
+    t->failure = t->failure == TLS_FAILURE_NONE ? TLS_FAILURE_STS_FETCH : t->failure;
     log_info("mta-sts: policy of %s: %s", t->domain, why);
     remember_failure(f, t, clock_mono());
     fetch_end(f, t);
@@ -266,8 +274,12 @@ static void fetch_done(struct sts_fetcher *f, struct fetch *t, CURLcode code)
 {
     struct mta_sts_policy policy;
     const char *why = check_response(t, code);
+    if (code == CURLE_PEER_FAILED_VERIFICATION) {
+        t->failure = TLS_FAILURE_STS_WEBPKI;
+    }
     if (why == NULL && mta_sts_policy_parse(buf_slice(&t->body), &policy) != 0) {
         why = "the answer is no policy";
+        t->failure = TLS_FAILURE_STS_INVALID;
     }
     if (why != NULL) {
         fetch_failed(f, t, why);
@@ -332,7 +344,9 @@ static void take_question(struct sts_fetcher *f, struct sts_question *q)
     list_init(&q->link);
     /* Without a TXT record the cached policy still holds: otherwise an attacker had only to hide
      * the record. */
-    if (q->id[0] == '\0' || has_failed(f, q, clock_mono())) {
+    enum tls_failure failure = last_failure(f, q, clock_mono());
+    if (q->id[0] == '\0' || failure != TLS_FAILURE_NONE) {
+        q->failure = entry == NULL && q->id[0] != '\0' ? failure : TLS_FAILURE_NONE;
         answer_question(f, q, entry);
         return;
     }

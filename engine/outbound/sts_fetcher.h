@@ -1,5 +1,5 @@
 /* The thread that knows MTA-STS policies: it has the cache, and fetches over HTTPS what is not in
- * it. libcurl is used here and nowhere else.
+ * it. libcurl is confined to the threads that wait for it.
  *
  * A worker that resolved a domain at level mta-sts asks it, with what the domain's TXT record said,
  * and gets the same object back with the policy in force. The answer comes at once when the policy
@@ -13,6 +13,7 @@
 #include "base/mailbox.h"
 #include "dns/dns_wire.h"
 #include "dns/ip.h"
+#include "engine/tls_report/tls_tally.h"
 #include "net/mta_sts.h"
 
 #include <stdbool.h>
@@ -38,7 +39,8 @@ struct sts_question {
     void *resolution;   /* not looked into */
 
     /* the answer */
-    bool has_failed; /* no memory: nobody knows what holds */
+    bool has_failed;          /* no memory: nobody knows what holds */
+    enum tls_failure failure; /* no policy is in force, although the domain says that it has one */
     bool has_policy;
     struct mta_sts_policy policy; /* its text is `text` */
     char answer_id[MTA_STS_ID_MAX + 1];

@@ -30,7 +30,7 @@ struct intake {
     struct message *message; /* in memory for activation at once; NULL when too large */
 
     /* where the answer goes */
-    uint16_t worker;  /* engine.worker_count: the http thread */
+    uint16_t worker;  /* engine.worker_count: the http thread; one more: who reports on TLS */
     void *connection; /* the receiving side, not looked into; kept alive until the answer */
 
     /* filled by the writer */

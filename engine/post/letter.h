@@ -31,6 +31,7 @@ struct spool_position;
 struct sts_question;
 struct submission;
 struct sweep;
+struct tls_tally;
 struct trace_question;
 
 enum letter_kind {
@@ -62,7 +63,7 @@ enum letter_kind {
     LETTER_REVIVE,   /* dead destinations are to be tried at once */
     LETTER_ORDERS, /* the orders have changed, and mail submitted by the earlier ones came before */
     LETTER_SETTINGS, /* go on by these */
-    /* to a worker or the http thread, whichever received the mail */
+    /* to a worker, the http thread or the one that reports on TLS, whichever made the mail */
     LETTER_STORED, /* committed, or refused with its error */
     LETTER_STAGED, /* staged, or refused with its error */
     /* to a worker */
@@ -73,6 +74,9 @@ enum letter_kind {
     LETTER_AUTHENTICATED, /* whether a password is right */
     LETTER_STS_ANSWER,    /* the MTA-STS policy in force */
     LETTER_TRACE,         /* which sessions were recorded */
+    LETTER_TLS_COLLECT,   /* hand over what was counted of TLS */
+    /* to the thread that reports on TLS */
+    LETTER_TLS_TALLY, /* what a worker has counted */
     /* to the auth thread */
     LETTER_PASSWORD, /* compare it */
     /* to the thread that knows MTA-STS policies */
@@ -119,6 +123,7 @@ LETTER_OF(sts_answer, LETTER_STS_ANSWER, struct sts_question, outbox_put)
 LETTER_OF(trace, LETTER_TRACE, struct trace_question, outbox_put) /* a reference of its own */
 LETTER_OF(password, LETTER_PASSWORD, struct auth_request, outbox_put)
 LETTER_OF(sts_question, LETTER_STS_QUESTION, struct sts_question, outbox_put)
+LETTER_OF(tls_tally, LETTER_TLS_TALLY, struct tls_tally, outbox_put)
 LETTER_OF(call, LETTER_CALL, struct api_call, outbox_put)
 LETTER_OF(answer, LETTER_ANSWER, struct api_call, outbox_put)
 LETTER_OF(inner, LETTER_INNER, struct api_call, outbox_put)
@@ -262,6 +267,11 @@ static inline struct sweep *letter_take_sweep(const struct letter *letter, uint6
     assert(letter->kind == LETTER_SWEEP);
     *ret_review = letter->number;
     return letter->body;
+}
+
+static inline void letter_put_tls_collect(struct outbox *to)
+{
+    outbox_put(to, LETTER_TLS_COLLECT, NULL, 0);
 }
 
 /* fd: the receiver closes it */

@@ -63,6 +63,9 @@ enum spool_flags {
     SPOOL_FLAG_NO_NOTICES = 32,  /* the listener's `notices` is off: the sender gets no notice */
     SPOOL_FLAG_URGENT = 64,      /* its class; with neither it is normal */
     SPOOL_FLAG_BULK = 128,
+    SPOOL_FLAG_REQUIRE_TLS = 256,  /* RFC 8689: never over a session that is not proved */
+    SPOOL_FLAG_TLS_OPTIONAL = 512, /* `TLS-Required: No`: rather in clear than not at all */
+    SPOOL_FLAG_TLS_REPORT = 1024,  /* a report of TLS-RPT: sessions for it are not reported on */
 };
 
 /* The class of a message stands in its flags. */

@@ -37,6 +37,7 @@ struct sched_thread;
 struct series;
 struct sts_fetcher;
 struct tally;
+struct tls_reporter;
 struct spool_writer;
 struct settings;
 struct worker;
@@ -56,7 +57,7 @@ enum engine_gate {
 /* The address book: where each thread takes its letters. Filled by main before the first thread
  * starts, so that a thread can write to another without knowing what it is. */
 struct engine_boxes {
-    struct mailbox *writer, *activator, *auth, *sts, *http;
+    struct mailbox *writer, *activator, *auth, *sts, *http, *tls_reporter;
     struct mailbox *clerks[2];
     struct mailbox **scheds;  /* [sched_count]; NULL before they exist */
     struct mailbox **workers; /* [worker_count] */
@@ -82,6 +83,7 @@ struct engine {
     uint32_t worker_count;
     struct auth *auth;
     struct sts_fetcher *sts;
+    struct tls_reporter *tls_reporter;
     struct sockets *sockets;         /* main only; see sockets.h */
     struct listener **listeners;     /* [config->listener_count] */
     struct listener *local_listener; /* sessions over the control socket */

@@ -26,6 +26,7 @@ struct reply_matcher;
 struct resolver;
 struct spool_reader;
 struct tls_session_cache;
+struct tls_tally;
 
 #define WORKER_READ_BYTES 65536
 
@@ -48,9 +49,9 @@ struct worker {
     struct poller poller;
     struct timeout_queue timeouts;
     struct poller_watch box_watch;
-    usec_t now;                                  /* monotonic, of this pass */
-    struct outbox *to_writer, *to_auth, *to_sts; /* of the post */
-    struct outbox *to_scheds;                    /* [engine->sched_count] */
+    usec_t now;                                                    /* monotonic, of this pass */
+    struct outbox *to_writer, *to_auth, *to_sts, *to_tls_reporter; /* of the post */
+    struct outbox *to_scheds;                                      /* [engine->sched_count] */
     struct spool_reader *reader;
     bool reader_is_open;
     bool lacks_reader; /* somebody asked in this pass and got none */
@@ -59,6 +60,7 @@ struct worker {
     struct worker_dns_watch *dns_watches;
     struct list resolving; /* struct resolution, given to the resolver */
     struct tls_session_cache *sessions;
+    struct tls_tally *tls_tally;      /* sessions of one day; NULL: none since it was handed over */
     struct listener_watch *listeners; /* [listener_watches] */
     size_t listener_watches;
     struct list inbounds;

@@ -59,7 +59,8 @@ struct spool_writer {
 
     /* writer thread only */
     struct outbox *to_activator; /* of the post */
-    struct outbox *to_workers;   /* [engine->worker_count + 1], the last: the http thread */
+    struct outbox *to_workers;   /* [engine->worker_count + 2], the last: the http thread and
+                                  * the one that reports on TLS */
     struct settle settle;
     struct journaled journaled;
     struct spool_reader *reader;
@@ -780,13 +781,14 @@ static void run_writer(void *arg)
 int spool_writer_start(struct spool_writer *w)
 {
     struct engine *e = w->engine;
-    int err = post_open(&w->post, e->worker_count + 2);
+    int err = post_open(&w->post, e->worker_count + 3);
     if (err != 0) {
         return err;
     }
     w->to_activator = post_write_to(&w->post, e->boxes.activator);
     w->to_workers = post_write_to_each(&w->post, e->boxes.workers, e->worker_count);
-    (void)post_write_to(&w->post, e->boxes.http); /* stands behind them */
+    (void)post_write_to(&w->post, e->boxes.http); /* these stand behind them */
+    (void)post_write_to(&w->post, e->boxes.tls_reporter);
     spool_store_on_damage(e->store, wake_writer, w);
     return post_start(&w->post, "spool-writer", run_writer, w);
 }

@@ -24,7 +24,7 @@ MAY_INCLUDE = {
 ROOMS = [
     'engine/spool', 'engine/event', 'engine/config', 'engine/reply', 'engine/limit', 'engine/compose', 'engine/heard', 'engine/key',
     'engine/state',
-    'engine/post', 'engine/order', 'engine/tally', 'engine/worker', 'engine/trace', 'engine/outbound',
+    'engine/post', 'engine/order', 'engine/tally', 'engine/tls_report', 'engine/worker', 'engine/trace', 'engine/outbound',
     'engine/inbound', 'engine/writer', 'engine/activator', 'engine/schedule', 'engine/feed',
     'engine/http', 'engine/census', 'engine/lane', 'engine/report', 'engine', 'engine/cli',
     'bench/tool', 'bench/sink', 'bench/source', 'bench/zone', 'bench/sim', 'bench/stage', 'bench',
@@ -44,7 +44,7 @@ PURE_CORES = [
     'net/smtp_server_body', 'net/smtp_server_command', 'net/smtp_server_private',
     'net/smtp_command', 'net/smtp_reply', 'net/smtp_address', 'net/smtp_text', 'net/smtp_wire',
     'net/smtp_body',
-    'net/base64', 'net/mta_sts', 'net/outcome', 'net/proxy_protocol', 'net/socks5',
+    'net/base64', 'net/mta_sts', 'net/tls_rpt', 'net/outcome', 'net/proxy_protocol', 'net/socks5',
     'dns/dane', 'dns/dns_wire', 'dns/mx', 'dns/rrset',
 ]
 IMPURE_HEADER = re.compile(

@@ -27,6 +27,7 @@ AFTER = {'hostname': 'after.test', 'relay_from': ['127.0.0.1', '10.0.0.0/8'], 'u
          'classes': ['urgent', 'normal'], 'key': 'SIGNING2', 'dkim': ['s._domainkey.k.test'], 'feedback_id': '{tenant}:x',
          'oversign': ['Subject'], 'also': ['k.test'], 'from_domains': ['k.test'],
          'servers': ['127.0.0.1:10'], 'types': ['Delivery'], 'headers': ['X-A: b'],
+         'from': 'after@after.test', 'contact': 'after@after.test', 'organization': 'after', 'ca_file': 'FILE2',
          'columns': ['rcpt', 'type'], 'pool': 'other', 'address': '127.0.0.2', 'address6': '2001:db8::2', 'map_size': '5G',
          'helo_name': 'after.test', 'haproxy': '127.0.0.1:9', 'socks5': '127.0.0.1:10',
          'socks5_user': 'v', 'warmup': ['6/d', 'none'], 'since': '2026-01-02', 'sources': ['plain', 'given'],
@@ -118,6 +119,7 @@ def test_each_key_is_applied_or_named(place):
         daemon.options = {'map_size': '4G', 'spool_reserve': '0', 'spool_ballast': '0', **of('')}
         daemon.listener, daemon.http, daemon.dns = of('listener'), of('http'), {'servers': ['127.0.0.1:9'], **of('dns')}
         daemon.event_log, daemon.replies = of('event_log'), of('replies')
+        daemon.tls_report = of('tls_report')
         daemon.webhooks, daemon.csvs = {TITLES['webhook']: of('webhook')}, {files.names['CSV']: of('csv')}
         daemon.tenants, daemon.dkims = {'acme': of('tenant')}, {TITLES['dkim']: of('dkim')}
         daemon.sources = {'given': of('source'), 'plain': {}}

@@ -52,7 +52,8 @@ class Sluice:
     def __init__(self, folder, *, options=None, listener=None, transports=None, routes=None,
                  sources=None, pools=None, dns=None, env=None, address='127.0.0.1',
                  http=None, event_log=None, tenants=None,
-                 webhooks=None, csvs=None, replies=None, providers=None, domains=None, dkims=None):
+                 webhooks=None, csvs=None, replies=None, providers=None, domains=None, dkims=None,
+                 tls_report=None):
         self.folder = str(folder)
         self.address = address
         self.port = free_port(address)
@@ -77,7 +78,7 @@ class Sluice:
         self.transports = transports or {'smtp': {}}
         self.sources, self.pools = sources or {}, pools or {}
         self.event_log, self.webhooks, self.csvs = event_log or {}, webhooks or {}, csvs or {}
-        self.replies = replies or {}
+        self.replies, self.tls_report = replies or {}, tls_report or {}
         self.dkims = dkims or {}
         self.providers, self.domains = providers or {}, domains or {}
         self.routes = routes or {'*': ('smtp', None)}
@@ -96,6 +97,7 @@ class Sluice:
         for path, options in self.csvs.items():
             text += section(f'csv "{path}"', options)
         text += section('replies', self.replies) if self.replies else ''
+        text += section('tls_report', self.tls_report) if self.tls_report else ''
         text += section('dns', self.dns)
         text += section(f'listener "{self.address}:{self.port}"', self.listener)
         if self.http is not None:

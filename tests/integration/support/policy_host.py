@@ -1,4 +1,5 @@
-"""An HTTPS server for the MTA-STS policies of one domain; what it answers can be changed."""
+"""An HTTPS server for the MTA-STS policies of one domain, which also takes what is posted; what it
+answers can be changed."""
 import http.server
 import socket
 import threading
@@ -25,7 +26,7 @@ class PolicyHost:
     def __init__(self, context, body=''):
         self.address = fresh_address()
         self.status, self.headers, self.body = 200, {'Content-Type': 'text/plain'}, body
-        self.requests = []
+        self.requests, self.posted, self.post_status = [], [], 200
         host = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -39,6 +40,15 @@ class PolicyHost:
                     self.send_header('Content-Length', str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers['Content-Length']))
+                host.posted.append((self.path, dict(self.headers), body))
+                self.send_response(host.post_status)
+                for name, value in host.headers.items():
+                    self.send_header(name, value)
+                self.send_header('Content-Length', '0')
+                self.end_headers()
 
             def log_message(self, *_):
                 pass

@@ -1,0 +1,210 @@
+"""Reports about TLS (RFC 8460): what sessions were, by mail and by HTTPS, after a day that had a kill
+in it."""
+import json
+import os
+import time
+
+import pytest
+
+from support import policy_host, tls_report
+from support.address import fresh_address, free_port
+from support.certificates import Authority
+from support.client import message, submit
+from support.dns_server import DnsServer
+from support.peer import Peer
+from support.policy_host import PolicyHost, policy
+from support.receiver import Receiver
+from support.wait import until
+
+pytestmark = [
+    pytest.mark.skipif(not policy_host.is_usable(), reason='may not bind port 443'),
+    pytest.mark.skipif(time.time() % 86400 > 86100, reason='a day ends while the test runs')]
+
+OFFERS = 'send 220 peer.test ESMTP\nexpect EHLO\nsend 250-peer.test\nsend 250 STARTTLS\n'
+GO = OFFERS + 'expect STARTTLS\nsend 220 go\nstarttls\n'
+SECURE = GO + 'expect EHLO\nsend 250 peer.test\nenvelope\ndata\nsend 250 2.0.0 kept\nwait'
+PLAIN = 'plain\nenvelope\ndata\nsend 250 2.0.0 kept\nwait'
+QUICK = {'allow_loopback': True, 'workers': 2, 'minimal_backoff_time': '300s',
+         'maximal_backoff_time': '300s'}
+MAIL, POST = 'mailto:tls@reports.test', 'https://collector.test/tls?a=b'
+
+
+class Lab:
+    def __init__(self, place):
+        self.place, self.port = place, free_port()
+        self.authority = Authority(place.subfolder('certificates'))
+        self.dns = place.keep(DnsServer())
+        self.collector = self.web('collector.test')
+        self.receiver = place.keep(Receiver(address=fresh_address(), port=self.port))
+        self.domain('reports.test', rua=MAIL, address=self.receiver.address)
+
+    def web(self, name, body=''):
+        host = self.place.keep(PolicyHost(self.authority.leaf(name).server(), body))
+        self.dns.zone[name] = [('A', host.address)]
+        return host
+
+    def domain(self, name, *, rua=None, address=None, script=SECURE, body=None, **leaf):
+        """A domain with a mail host, with a policy where there is a body, and with the wish for reports."""
+        if address is None:
+            shown = self.authority.leaf(*leaf.pop('names', [f'mx.{name}']), **leaf)
+            address = self.place.keep(Peer(script, address=fresh_address(), port=self.port,
+                                           tls=shown.server())).address
+        self.dns.zone.update({name: [('MX', (10, f'mx.{name}'))], f'mx.{name}': [('A', address)]})
+        if rua:
+            self.dns.zone[f'_smtp._tls.{name}'] = [('TXT', 'v=TLSRPTv1; rua=' + rua)]
+        if body is not None:
+            self.dns.zone[f'_mta-sts.{name}'] = [('TXT', 'v=STSv1; id=7;')]
+            self.web(f'mta-sts.{name}', body)
+
+    def daemon(self, **settings):
+        return self.place.sluice(
+            options=QUICK, dns={'servers': [self.dns.name], 'timeout': '5s'},
+            transports={'smtp': {'smtp_tls_security_level': 'mta-sts', 'smtp_tcp_port': self.port,
+                                 'smtp_tls_CAfile': self.authority.cert}},
+            tls_report={'from': 'noc@relay.test', 'contact': 'mailto:noc@relay.test', 'spread': '0s',
+                        'organization': 'Relay & Sons', 'ca_file': self.authority.cert}, **settings)
+
+
+def kept(daemon):
+    """{domain: its line in the file of some day}"""
+    folder = os.path.join(daemon.spool, 'tls-report')
+    lines = []
+    for name in os.listdir(folder) if os.path.exists(folder) else []:
+        try:
+            with open(os.path.join(folder, name if name.isdigit() else ''), encoding='utf-8') as file:
+                lines += [json.loads(line) for line in file]
+        except OSError:
+            pass  # a draft, or it was removed meanwhile
+    return {line['domain']: line for line in lines if 'domain' in line}
+
+
+def end_the_day(daemon):
+    """While no daemon runs: what was counted today was counted yesterday."""
+    folder = os.path.join(daemon.spool, 'tls-report')
+    [name] = [name for name in os.listdir(folder) if name.isdigit()]
+    with open(os.path.join(folder, name), encoding='utf-8') as file:
+        head, rest = file.read().split('\n', 1)
+    before = int(name) - 1
+    with open(os.path.join(folder, str(before)), 'w', encoding='utf-8') as file:
+        file.write(json.dumps({**json.loads(head), 'day': before}) + '\n' + rest)
+    os.unlink(os.path.join(folder, name))
+    return before
+
+
+def test_the_reader_takes_the_example_of_the_standard():
+    tls_report.check(tls_report.EXAMPLE, tls_report.REPORT)
+    with pytest.raises(AssertionError):
+        tls_report.check({**tls_report.EXAMPLE, 'policies': [{'policy': {}}]}, tls_report.REPORT)
+
+
+def test_a_day_with_a_kill_in_it(place):
+    lab = Lab(place)
+    cases = {  # what each domain's report has to say
+        'good.test': ('Delivery', ('sts', 'ok'), {'body': policy('enforce', 'mx.good.test'), 'rua': f'{MAIL},{POST}'}),
+        'clear.test': ('Delivery', ('no-policy-found', 'starttls-not-supported'), {'script': PLAIN, 'rua': MAIL}),
+        'any.test': ('Delivery', ('no-policy-found', 'ok'), {'self_signed': True, 'rua': POST}),
+        'testing.test': ('Delivery', ('sts', 'certificate-not-trusted'),
+                         {'body': policy('testing', 'mx.testing.test'), 'self_signed': True, 'rua': MAIL}),
+        'aside.test': ('Delivery', ('sts', 'validation-failure'),
+                       {'body': policy('testing', 'mx.elsewhere.test'), 'rua': MAIL}),
+        'name.test': ('TransientFailure', ('sts', 'certificate-host-mismatch'),
+                      {'body': policy('enforce', 'mx.name.test'), 'names': ['mx.elsewhere.test'], 'rua': MAIL}),
+        'expired.test': ('TransientFailure', ('sts', 'certificate-expired'),
+                         {'body': policy('enforce', 'mx.expired.test'), 'days': -1, 'rua': MAIL}),
+        'outside.test': ('TransientFailure', ('sts', 'validation-failure'),
+                         {'body': policy('enforce', 'mx.elsewhere.test'), 'rua': MAIL}),
+        'broken.test': ('Delivery', ('sts', 'sts-policy-invalid'), {'body': 'hello', 'rua': MAIL}),
+        'silent.test': ('Delivery', ('no-policy-found', 'ok'), {})}
+    for name, (_, _, settings) in cases.items():
+        lab.domain(name, **settings)
+    daemon = lab.daemon()
+    for name, (outcome, _, _) in cases.items():
+        submit(daemon, 'a@bounce.test', [f'user@{name}'], message(name))
+    for name, (outcome, _, _) in cases.items():
+        daemon.wait_event(outcome, f'user@{name}')
+    until(lambda: set(kept(daemon)) == set(cases), lambda: f'all domains in the file: {kept(daemon)}')
+    daemon.kill()
+    day = end_the_day(daemon)
+    daemon.start()
+    mails = {}
+
+    def all_came():
+        for one in lab.receiver.to('tls@reports.test'):
+            mail, report = tls_report.read_mail(one.content)
+            assert one.sender == 'noc@relay.test'
+            mails[mail['TLS-Report-Domain']] = report
+        return len(mails) == 8 and len(lab.collector.posted) == 2
+    until(all_came, lambda: f'reports: {sorted(mails)}, {lab.collector.posted}\n{daemon.log()}')
+    posted = {}
+    for path, headers, body in lab.collector.posted:
+        assert path == '/tls?a=b' and headers['Content-Type'] == 'application/tlsrpt+gzip'
+        report = tls_report.read(body)
+        posted[report['policies'][0]['policy']['policy-domain']] = report
+    assert posted['good.test'] == mails['good.test']
+    for name, (_, (kind, result), settings) in cases.items():
+        report = mails.get(name, posted.get(name))
+        if 'rua' not in settings:
+            assert report is None
+            continue
+        assert tls_report.counts(report) == {(kind, result): 1}, report
+        assert report['organization-name'] == 'Relay & Sons'
+        begin = time.strftime('%Y-%m-%dT00:00:00Z', time.gmtime(day * 86400))
+        assert report['date-range'] == {'start-datetime': begin, 'end-datetime': begin.replace('00:00:00', '23:59:59')}
+        detail = report['policies'][0].get('failure-details', [{}])[0]
+        if result not in ('ok', 'validation-failure'):
+            assert detail['receiving-mx-hostname'] == f'mx.{name}' and detail['sending-mta-ip'].startswith('127.')
+    applied = posted['good.test']['policies'][0]['policy']
+    assert applied['policy-string'] == policy('enforce', 'mx.good.test').split('\r\n')[:-1]
+    assert applied['mx-host'] == ['mx.good.test']
+    # The day is over once all were sent, and sessions for reports are counted nowhere.
+    until(lambda: not kept(daemon), lambda: f'nothing is left: {kept(daemon)}')
+    assert daemon.stop() == 0
+    assert 'reports.test' not in kept(daemon)
+
+
+def test_a_report_that_is_not_taken_is_tried_again(place):
+    """The collector answers with a redirect, which is not followed; another one has an address that no
+    mail host may have."""
+    lab = Lab(place)
+    lab.domain('any.test', rua=POST)
+    lab.domain('local.test', rua='https://metadata.test/')
+    lab.domain('odd.test', rua='https://127.0.0.1/,https://collector.test:8443/,https://0x7f.1/')
+    lab.dns.zone['metadata.test'] = [('A', '169.254.169.254')]
+    lab.collector.post_status = 307
+    lab.collector.headers['Location'] = 'https://collector.test/elsewhere'
+    daemon = lab.daemon()
+    for name in ('any.test', 'local.test', 'odd.test'):
+        submit(daemon, 'a@bounce.test', [f'user@{name}'], message(name))
+        daemon.wait_event('Delivery', f'user@{name}')
+    assert daemon.stop() == 0
+    assert set(kept(daemon)) == {'any.test', 'local.test', 'odd.test'}
+    end_the_day(daemon)
+    daemon.start()
+    daemon.wait_log('tls-report: the report for any.test to collector.test: the answer is 307')
+    daemon.wait_log('tls-report: the report for local.test to metadata.test: its host has no address that may be')
+    daemon.wait_log('tls-report: odd.test asks for reports to a URI that is not posted to: its host is not a name')
+    daemon.wait_log('tls-report: odd.test asks for reports to a URI that is not posted to: it has another port')
+    assert daemon.stop() == 0
+    assert set(kept(daemon)) == {'any.test', 'local.test'}
+    lab.collector.post_status = 201
+    daemon.start()
+    until(lambda: len(lab.collector.posted) == 2, 'a second try')
+    assert [path for path, _, _ in lab.collector.posted] == ['/tls?a=b'] * 2
+    until(lambda: set(kept(daemon)) == {'local.test'}, lambda: f'one is left: {kept(daemon)}')
+
+
+def test_without_the_section_nothing_is_kept(place):
+    lab = Lab(place)
+    lab.domain('any.test', rua=MAIL)
+    daemon = lab.daemon()
+    submit(daemon, 'a@bounce.test', ['one@any.test'], message('one'))
+    daemon.wait_event('Delivery', 'one@any.test')
+    until(lambda: set(kept(daemon)) == {'any.test'}, 'the domain in the file')
+    daemon.tls_report = {}
+    daemon.write_config()
+    assert daemon.command('reload').returncode == 0
+    until(lambda: not kept(daemon), lambda: f'nothing is left: {kept(daemon)}')
+    submit(daemon, 'a@bounce.test', ['two@any.test'], message('two'))
+    daemon.wait_event('Delivery', 'two@any.test')
+    assert daemon.stop() == 0
+    assert not kept(daemon)
