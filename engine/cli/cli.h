@@ -11,6 +11,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+struct reply_matcher;
+struct reply_set;
+
 struct cli {
     const char *config_path; /* -c, or the default */
     bool is_json;            /* --json */
@@ -40,10 +43,13 @@ const struct cli_row *cli_row_find(const char *name);
 
 cli_command cli_explain;  /* cli_explain.c */
 cli_command cli_classify; /* cli_classify.c */
-cli_command cli_dkim;     /* cli_dkim.c */
-cli_command cli_restart;  /* cli_drain.c */
-cli_command cli_drain;    /* cli_drain.c */
-cli_command cli_reload;   /* cli_reload.c */
+/* `classify --unknown`: the replies that no rule of the set knew. returns an exit code */
+int cli_unknown(const struct cli *cli, const struct cli_args *args, const struct reply_set *set,
+                struct reply_matcher *m);
+cli_command cli_dkim;    /* cli_dkim.c */
+cli_command cli_restart; /* cli_drain.c */
+cli_command cli_drain;   /* cli_drain.c */
+cli_command cli_reload;  /* cli_reload.c */
 cli_command cli_run, cli_check, cli_send, cli_version;
 cli_command cli_messages, cli_message;                                /* cli_messages.c */
 cli_command cli_destinations, cli_hosts, cli_transports, cli_sources; /* cli_destinations.c */

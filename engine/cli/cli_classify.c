@@ -240,6 +240,8 @@ int cli_classify(const struct cli *cli, const struct cli_args *args)
         code = EX_CONFIG;
     } else if (err != 0 || c.matcher == NULL) {
         code = EX_OSERR;
+    } else if (cli_has(args, "unknown")) {
+        code = cli_unknown(cli, args, c.set, c.matcher);
     } else {
         code = run(&c, args);
     }

@@ -116,13 +116,24 @@ const struct cli_row cli_rows[] = {
          {"provider", 0, CLI_TEXT, "NAME", "it comes from this provider; else it is not known"},
          {"stage", 0, CLI_WORD, "greeting|ehlo|starttls|auth|mail|rcpt|data|end",
           "what it answers; else what the reply says itself"},
-         {"file", 0, CLI_FILE, "FILE", "classify the replies in FILE, one each line"}),
+         {"file", 0, CLI_FILE, "FILE", "classify the replies in FILE, one each line"},
+         {"unknown", 0, CLI_FLAG, NULL, "list the replies that no rule knew, most frequent first"},
+         {"since", 0, CLI_SPAN, "SPAN", "of those only what came in the last SPAN"},
+         {"limit", 0, CLI_NUMBER, "N", "so many of them (default 100)"}),
      .summary = "say what a receiver's reply means, and which rule says so",
-     .help = "By the rules of the configuration, section replies; needs no daemon. REPLY is what a "
-             "server\n"
-             "said, 421 4.7.0 TEXT, or a line of the event log or of sluice messages that has it. "
-             "Without a\n"
-             "REPLY and --file the replies are read from standard input, one each line.\n"},
+     .help =
+         "By the rules of the configuration, section replies; needs no daemon. REPLY is what a "
+         "server\n"
+         "said, 421 4.7.0 TEXT, or a line of the event log or of sluice messages that has it. "
+         "Without a\n"
+         "REPLY and --file the replies are read from standard input, one each line.\n"
+         "--unknown asks the daemon for its event log, or reads FILE (-: standard input), which "
+         "may be an\n"
+         "event log too, and judges what receivers said by the rules of now. Replies that "
+         "differ in numbers,\n"
+         "addresses and ids only are one kind, of which the last is shown; of more than 10,000 "
+         "kinds the\n"
+         "rarer ones are left out, and it says so.\n"},
     {.name = "dkim",
      .run = cli_dkim,
      .operands = "[DOMAIN]",

@@ -185,3 +185,35 @@ def test_classify_takes_what_others_print(stage, tmp_path):
     assert text.startswith('class   blocked\nscope   lane\naction  by class\nrule    spamhaus-zen\nat      ')
     assert daemon.command('classify', '--stage', 'body', '421 x').returncode == 64
     assert daemon.command('classify', '--file', str(tmp_path / 'none')).returncode == 66
+
+
+def test_what_no_rule_knew_is_listed(stage, tmp_path):
+    """From the daemon's event log, the log's own file, and lines; what a rule knows is gone from it."""
+    daemon, _ = stage
+    with open(daemon.replies['files'][0], 'w', encoding='ascii') as file:
+        file.write('')
+    unknown = {said[1]: said[2] for said in SAID.values() if said[3] is None and said[1][0] in '45'}
+    rows = classify(daemon, '--unknown')
+    found = {row['reply']: row for row in rows}
+    for text, meaning in unknown.items():
+        [row] = [row for line, row in found.items() if text in line]
+        assert row['class'] == meaning and row['count'] >= 1 and row['last'] > 0 and row['why']
+    assert not [line for line in found for said in SAID.values() if said[3] and said[1] in line]
+    assert [row['count'] for row in rows] == sorted((row['count'] for row in rows), reverse=True)
+    assert classify(daemon, '--unknown', '--since', '1d') == rows
+    assert len(classify(daemon, '--unknown', '--limit', '1')) == 1
+    assert classify(daemon, '--unknown', '--file', daemon.events_path) == rows
+    lines = tmp_path / 'lines'
+    lines.write_text('550 zz 1 <a@x.test>\n550 zz 2 <b@x.test>\n250 ok\n\n{"type": "Expiration", "response": '
+                     '{"code": 550, "content": "zz"}}\n{"type": "Bounce", "timestamp": 60, "response": '
+                     '{"code": 550, "content": "zz 3 <c@x.test>"}}\n421 4.7.0 slow down\n{\n')
+    [row] = classify(daemon, '--unknown', '--file', str(lines))
+    assert (row['count'], row['last'], row['shape']) == (3, 60, 'zz * <*>'), row
+    assert classify(daemon, '--unknown', '--file', '-', stdin=lines.read_bytes()) == [row]
+    with open(daemon.replies['files'][0], 'w', encoding='ascii') as file:
+        file.write('rule "zz" {\n code = 550\n text = "^zz "\n class = policy\n}\n')
+    assert classify(daemon, '--unknown', '--file', str(lines)) == []
+    text = daemon.command('classify', '--unknown', '--file', str(lines)).stdout.decode()
+    assert text == 'no rule knew 0 of 4 replies, of 0 kinds\n'
+    assert daemon.command('classify', '--unknown', '550', 'zz').returncode == 64
+    assert daemon.command('classify', '--unknown', '--file', str(tmp_path / 'none')).returncode == 66
