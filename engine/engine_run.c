@@ -36,6 +36,7 @@
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "engine/state/sockets.h"
+#include "engine/suppression/suppress_request.h"
 #include "engine/tally/tally.h"
 #include "engine/worker/worker.h"
 #include "engine/worker_thread.h"
@@ -318,6 +319,7 @@ static int build_report_threads(struct engine *e)
         err = http_open_control(e->http);
     }
     if (err == 0) {
+        suppress_request_open(e->http);
         err = injector_new(e, e->http, &e->injector);
     }
     return err;

@@ -69,6 +69,8 @@ struct smtp_server_peer {
     bool is_trusted;     /* in relay_from: may send to anywhere without AUTH */
 };
 
+#define SMTP_SERVER_REFUSAL_MAX 200 /* bytes with NUL */
+
 enum smtp_server_event {
     SMTP_SERVER_INPUT, /* all input is consumed: send `out`, read more */
     SMTP_SERVER_FLUSH, /* `out` is full: send some of it before the next step */
@@ -131,6 +133,12 @@ struct smtp_server {
     const struct smtp_server_config *config;
     char peer[SMTP_SERVER_PEER_MAX];
     bool is_trusted;
+
+    /* set by the shell behind smtp_server_init: whether a recipient that is right otherwise is refused;
+     * then ret is what follows the code 550, which NUL ends. NULL: nobody is. Must not block. */
+    bool (*refuses_recipient)(void *ctx, struct slice address,
+                              char ret[static SMTP_SERVER_REFUSAL_MAX]);
+    void *refuses_ctx;
 
     /* replies to send */
     struct buf out;

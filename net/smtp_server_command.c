@@ -182,6 +182,17 @@ static void add_recipient(struct smtp_server *server, struct slice address)
     smtp_server_reply(server, 250, "2.1.5 Ok");
 }
 
+static void admit_recipient(struct smtp_server *server, struct slice address)
+{
+    char text[SMTP_SERVER_REFUSAL_MAX];
+    if (server->refuses_recipient != NULL &&
+        server->refuses_recipient(server->refuses_ctx, address, text)) {
+        smtp_server_reply(server, 550, text);
+    } else {
+        add_recipient(server, address);
+    }
+}
+
 static enum smtp_server_event run_rcpt(struct smtp_server *server,
                                        const struct smtp_command *command)
 {
@@ -209,7 +220,7 @@ static enum smtp_server_event run_rcpt(struct smtp_server *server,
     } else if (server->refuses_recipients) {
         smtp_server_reply(server, server->fail_code, server->fail_text);
     } else {
-        add_recipient(server, smtp_address_slice(&address));
+        admit_recipient(server, smtp_address_slice(&address));
     }
     return SMTP_SERVER_GO_ON;
 }

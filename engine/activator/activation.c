@@ -114,6 +114,49 @@ static void submit_whole(struct activation *a, struct message *m, uint32_t trans
     letter_put_submit(to_sched(a, s), s);
 }
 
+/* Whether the lists of suppressed recipients must be asked. The number of their changes is noted with the
+ * message first: what is added later is looked up before its attempt (outbound.c). */
+static bool asks_suppressions(const struct activation *a, struct message *m)
+{
+    m->suppress_seen = spool_reader_is_active(a->reader) ? spool_suppress_seen(a->reader)
+                                                         : spool_suppress_changes(a->engine->store);
+    return spool_suppress_count(a->engine->store) > 0;
+}
+
+/* Whether a standing order or a list of suppressed recipients keeps this one from delivery; then it is
+ * taken. The reader is in a pass when suppressions are asked for. */
+static bool keeps_back(struct activation *a, struct intercept *to, const struct sched_recipient *r,
+                       size_t transport, bool asks)
+{
+    struct order_verdict verdict;
+    struct spool_suppression found;
+    const struct message *m = to->message;
+    const struct slice address = r->address;
+    const uint32_t index = r->index;
+    if (intercept_judge(a->engine, &m->envelope, router_domain(address), r->nexthop, transport,
+                        &verdict)) {
+        intercept_take(to, index, &verdict);
+        return true;
+    }
+    if (!asks) {
+        return false;
+    }
+    usec_t now = clock_wall();
+    int err = spool_reader_is_active(a->reader)
+                  ? spool_suppress_find(a->reader, m->envelope.tenant, address, now, &found)
+                  : ERR_AGAIN;
+    if (err == 0) {
+        intercept_suppress(to, index, &found);
+    } else if (err != ERR_MISSING) {
+        verdict =
+            (struct order_verdict){.kind = ORDER_SUSPEND,
+                                   .until = now + USEC_PER_SEC,
+                                   .reason = "the list of suppressed recipients cannot be read"};
+        intercept_take(to, index, &verdict);
+    }
+    return err != ERR_MISSING;
+}
+
 int activation_fresh(struct activation *a, struct message *m)
 {
     uint32_t total = m->envelope.recipient_count;
@@ -129,24 +172,29 @@ int activation_fresh(struct activation *a, struct message *m)
         return -ENOMEM;
     }
     struct intercept intercept;
-    struct order_verdict verdict;
     m->activated = clock_wall();
     m->flow = flow_names_take(a->names, &m->envelope);
+    bool asks = asks_suppressions(a, m);
+    bool has_begun =
+        asks && !spool_reader_is_active(a->reader) && spool_reader_begin(a->reader) == 0;
     message_account_open(&m->account, total, 0);
     in_core_add(a->engine, m, total);
     intercept_init(&intercept, a->engine, a->to_writer, m, true);
     for (uint32_t i = 0; i < total; i++) {
-        struct slice domain = router_domain(message_address(m, i));
+        struct sched_recipient r = {.address = message_address(m, i), .index = i};
+        struct slice domain = router_domain(r.address);
         bool is_routed = router_route(settings->router, domain, m->envelope.tenant, &routes[i]);
+        r.nexthop = routes[i].nexthop;
         if (!is_routed) {
             routes[i] = (struct route_result){0};
-        } else if (intercept_judge(a->engine, &m->envelope, domain, routes[i].nexthop,
-                                   routes[i].transport, &verdict)) {
-            intercept_take(&intercept, i, &verdict);
-            routes[i].transport = SIZE_MAX; /* an order keeps this recipient from every transport */
+        } else if (keeps_back(a, &intercept, &r, routes[i].transport, asks)) {
+            routes[i].transport = SIZE_MAX; /* this recipient goes to no transport */
             continue;
         }
         counts[is_routed ? routes[i].transport : transports]++;
+    }
+    if (has_begun) {
+        spool_reader_end(a->reader);
     }
     intercept_flush(&intercept);
     for (uint32_t t = 0; t < transports; t++) {
@@ -256,7 +304,7 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
         return NULL;
     }
     struct intercept intercept;
-    struct order_verdict verdict;
+    const bool asks = spool_suppress_count(a->engine->store) > 0;
     intercept_init(&intercept, a->engine, a->to_writer, m, false);
     recipient_walk_init(&w, a->reader, &m->envelope, part->next);
     const uint16_t pool = pool_of(m->settings, m);
@@ -279,13 +327,12 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
             route.nexthop.data <= address.data + address.len) {
             route.nexthop = router_domain(kept);
         }
-        if (intercept_judge(a->engine, &m->envelope, router_domain(kept), route.nexthop, transport,
-                            &verdict)) {
-            intercept_take(&intercept, index, &verdict);
+        const struct sched_recipient r = {
+            .address = kept, .nexthop = route.nexthop, .index = index, .pool = pool};
+        if (keeps_back(a, &intercept, &r, transport, asks)) {
             continue;
         }
-        s->recipients[s->count++] = (struct sched_recipient){
-            .address = kept, .nexthop = route.nexthop, .index = index, .pool = pool};
+        s->recipients[s->count++] = r;
         keep_settings(s, m->settings, &route);
     }
     part->next = w.index;
@@ -359,6 +406,7 @@ int activation_stored(struct activation *a, const struct spool_position *positio
     }
     struct census census = {0};
     m->position = *position;
+    m->suppress_seen = spool_suppress_seen(a->reader);
     m->activated = clock_wall();
     m->settings = settings_get(settings_of(a->engine)); /* all portions use the same routes */
     m->parts = calloc(m->settings->transport_count, sizeof(*m->parts));

@@ -48,6 +48,10 @@ void config_free(struct config *c)
         free(c->dkims[i].name);
         clear_section(CONFIG_SECTION_DKIM, &c->dkims[i]);
     }
+    for (size_t i = 0; i < c->suppression_count; i++) {
+        free(c->suppressions[i].name);
+        clear_section(CONFIG_SECTION_SUPPRESSION, &c->suppressions[i]);
+    }
     for (size_t i = 0; i < c->egress_source_count; i++) {
         free(c->egress_sources[i].name);
         free(c->egress_sources[i].warmup);
@@ -82,6 +86,8 @@ void config_free(struct config *c)
     free(c->tenants);
     free(c->dkims);
     free(c->tenant_order);
+    free(c->suppressions);
+    free(c->suppression_order);
     free(c->egress_sources);
     free(c->egress_pools);
     free(c->transports);

@@ -13,6 +13,7 @@
 #include "base/mail_class.h"
 #include "base/slice.h"
 #include "dns/ip.h"
+#include "engine/spool/spool_suppress.h"
 #include "sched/limit/quota.h"
 #include "sched/limit/rate.h"
 #include "sched/sched.h"
@@ -174,6 +175,23 @@ struct config_dkim {
     usec_t expire;                    /* 0: never */
     struct config_texts also;         /* domains, lower case: all their keys sign too */
     struct config_texts from_domains; /* lower case, or "*"; none: the key's own */
+};
+
+enum config_suppressed { CONFIG_SUPPRESSED_REFUSE, CONFIG_SUPPRESSED_DROP };
+
+/* So many within that span; count 0: never. span 0: ever (count is 1 then). */
+struct config_strikes {
+    uint32_t count;
+    usec_t span;
+};
+
+/* One `suppression "TENANT" {}`. */
+struct config_suppression {
+    char *name; /* as written; "*": of all tenants without a section, and of nobody */
+    char *hard_bounce, *complaint, *unsubscribe, *mailbox_full; /* as written; see rules */
+    struct config_strikes rules[SPOOL_SUPPRESS_REASON_COUNT];
+    usec_t expire; /* of what the rules add; 0: never */
+    enum config_suppressed at_intake;
 };
 
 /* One `http "ADDR:PORT" {}`. */
@@ -366,6 +384,11 @@ struct config {
     const struct config_tenant *other_tenants; /* of "*"; NULL: no section */
     bool has_queue_limits;                     /* some of them */
     bool has_weights;                          /* some of them weigh other than 1 */
+    struct config_suppression *suppressions;
+    size_t suppression_count;
+    const struct config_suppression **suppression_order; /* [suppression_count], by name */
+    const struct config_suppression *other_suppressions; /* of "*"; NULL: no section */
+    usec_t strike_span;                                  /* the longest of their rules */
     struct config_egress_source *egress_sources;
     size_t egress_source_count;
     struct config_egress_pool *egress_pools;
@@ -407,6 +430,11 @@ MUST_USE bool config_listener_trusts(const struct config_listener *l, const stru
 /* The section that is about mail of a tenant ("" for nobody's): its own, in either case of letters,
  * or that of "*"; NULL: neither. */
 const struct config_tenant *config_tenant_find(const struct config *c, struct slice name);
+
+/* The section about suppression of a tenant's mail ("" for nobody's), or that of "*", or what counts
+ * without one: no rules, and a suppressed recipient is refused. Never NULL. */
+const struct config_suppression *config_suppression_find(const struct config *c,
+                                                         struct slice tenant);
 
 /* How long a tenant's mail is tried; 0: once. is_bounce: it has the null sender */
 usec_t config_queue_lifetime(const struct config *c, struct slice tenant, bool is_bounce);

@@ -607,6 +607,7 @@ int config_check(struct config_loader *l, struct config *c)
     err = err < 0 ? err : config_check_egress(l, c);
     err = err < 0 ? err : config_check_tenants(l, c);
     config_check_dkim(l, c);
+    err = err < 0 ? err : config_check_suppressions(l, c);
     for (size_t i = 0; i < c->transport_count && err == 0; i++) {
         err = check_transport(l, c, i);
     }

@@ -38,6 +38,8 @@ MUST_USE int config_check_source_counts(struct config_loader *l, const struct co
 MUST_USE int config_check_tenants(struct config_loader *l, struct config *c);
 /* ... about keys that sign, and the tenants that name some; after tenants. */
 void config_check_dkim(struct config_loader *l, struct config *c);
+/* ... about suppression. errors: -ENOMEM */
+MUST_USE int config_check_suppressions(struct config_loader *l, struct config *c);
 /* ... about the transports that their mail takes; after transports and routes. */
 void config_check_tenant_transports(struct config_loader *l, struct config *c);
 /* ... about providers and domains; after transports. errors: -ENOMEM */

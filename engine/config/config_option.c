@@ -19,6 +19,7 @@ static const char *const received_choices[] = {"yes", "no", "anonymous", NULL};
 static const char *const class_choices[] = {"urgent", "normal", "bulk", NULL};
 static const char *const canonicalization_choices[] = {"relaxed/relaxed", "relaxed/simple",
                                                        "simple/relaxed", "simple/simple", NULL};
+static const char *const suppressed_choices[] = {"refuse", "drop", NULL};
 static const char *const tenant_class_choices[] = {"urgent", "normal", "bulk", "listener", NULL};
 static const char *const rule_choices[] = {"readme", "postfix3", NULL};
 static const char *const scheduler_choices[] = {"preemptive", "fifo", "round_robin", NULL};
@@ -44,6 +45,7 @@ static const char *const protocol_choices[] = {"all", "ipv4", "ipv6", NULL};
 #define TLSRPT(field)    CONFIG_SECTION_TLS_REPORT, offsetof(struct config, tls_report.field)
 #define TENANT(field)    CONFIG_SECTION_TENANT, offsetof(struct config_tenant, field)
 #define DKIM(field)      CONFIG_SECTION_DKIM, offsetof(struct config_dkim, field)
+#define SUPPRESS(field)  CONFIG_SECTION_SUPPRESSION, offsetof(struct config_suppression, field)
 #define SOURCE(field)    CONFIG_SECTION_SOURCE, offsetof(struct config_egress_source, field)
 #define POOL(field)      CONFIG_SECTION_POOL, offsetof(struct config_egress_pool, field)
 #define TRANSPORT(field) CONFIG_SECTION_TRANSPORT, offsetof(struct config_transport, field)
@@ -247,7 +249,9 @@ const struct config_option config_options[] = {
     /* --- webhook ---------------------------------------------------------------------------------- */
     LIST("types", WEBHOOK(types), CONFIG_TYPE_TEXTS, "all but Reaction",
          "Types of events to post: `Reception`, `Delivery`, `TransientFailure`, `Bounce`, "
-         "`Expiration`, `AdminBounce`, `AdminDrop`, and `Reaction`, which is about no mail."),
+         "`Expiration`, `AdminBounce`, `AdminDrop`, `Suppressed`; and what is about no mail, which "
+         "has to be named: "
+         "`Reaction`, `SuppressionAdded`, `SuppressionRemoved`."),
     CHOICE("format", WEBHOOK(format), "ndjson", webhook_choices,
            "`ndjson`: the lines of the event log as they are, `application/x-ndjson`. `array`: the "
            "same objects in a JSON array, `application/json`."),
@@ -458,6 +462,28 @@ const struct config_option config_options[] = {
     LIST("from_domains", DKIM(from_domains), CONFIG_TYPE_TEXTS, "the domain in the title",
          "Domains of From that this key is for, with those below them that have no keys of their "
          "own; `\"*\"`: all that no key is for."),
+    /* --- suppression ------------------------------------------------------------------------------ */
+    TEXT(
+        "hard_bounce", SUPPRESS(hard_bounce), "1", NULL, 32,
+        "How many of the tenant's messages must be refused for good because the recipient does not "
+        "exist (class `mailbox` of `sluice classify`) until that recipient is on the tenant's "
+        "list: `\"no\"`, `\"1\"`, or so many in a time, `\"2 in 7d\"`. What a receiver says of "
+        "the sender, of content or of its own trouble never counts. Mail of nobody fills the list "
+        "for all."),
+    TEXT("complaint", SUPPRESS(complaint), "1", NULL, 32,
+         "The same for complaints of the recipient that are proved to be about the tenant's mail."),
+    TEXT("unsubscribe", SUPPRESS(unsubscribe), "1", NULL, 32, "The same for unsubscribing."),
+    TEXT("mailbox_full", SUPPRESS(mailbox_full), "no", NULL, 32,
+         "The same for a full mailbox (class `full`), as in `\"5 in 30d\"`. A message counts once, "
+         "however often it is tried."),
+    TIME("expire", SUPPRESS(expire), "0", 0, DAYS(3660),
+         "How long entries last that these rules add. 0: until somebody removes them."),
+    CHOICE(
+        "at_intake", SUPPRESS(at_intake), "refuse", suppressed_choices,
+        "What becomes of mail to a suppressed recipient. `refuse`: 550 5.1.8 at RCPT, 422 over "
+        "HTTP, with the entry named. `drop`: it is accepted, and the recipient ends with an event "
+        "`Suppressed` in place of an attempt. So it always ends where it is known only later: "
+        "when a header field names the tenant, and for mail that was queued before."),
     /* --- source, pool ----------------------------------------------------------------------------- */
     IP("address", SOURCE(address), 4, "none",
        "The IPv4 address that connections come from. With `haproxy` it is an address of the "

@@ -47,6 +47,7 @@ enum config_section {
     CONFIG_SECTION_CSV,
     CONFIG_SECTION_TENANT,
     CONFIG_SECTION_DKIM,
+    CONFIG_SECTION_SUPPRESSION,
     CONFIG_SECTION_SOURCE,
     CONFIG_SECTION_POOL,
     CONFIG_SECTION_TRANSPORT, /* rows are also accepted at top level, as defaults */

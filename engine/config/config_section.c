@@ -29,6 +29,7 @@ static const struct array arrays[CONFIG_SECTION_COUNT] = {
     [CONFIG_SECTION_HTTP] = ARRAY(http_doors, http_door_count, name),
     [CONFIG_SECTION_TENANT] = ARRAY(tenants, tenant_count, name),
     [CONFIG_SECTION_DKIM] = ARRAY(dkims, dkim_count, name),
+    [CONFIG_SECTION_SUPPRESSION] = ARRAY(suppressions, suppression_count, name),
     [CONFIG_SECTION_SOURCE] = ARRAY(egress_sources, egress_source_count, name),
     [CONFIG_SECTION_POOL] = ARRAY(egress_pools, egress_pool_count, name),
     [CONFIG_SECTION_TRANSPORT] = ARRAY(transports, transport_count, name),
@@ -43,7 +44,8 @@ bool config_section_is_live(enum config_section section)
            section == CONFIG_SECTION_POOL || section == CONFIG_SECTION_ROUTE ||
            section == CONFIG_SECTION_PROVIDER || section == CONFIG_SECTION_DOMAIN ||
            section == CONFIG_SECTION_TENANT || section == CONFIG_SECTION_WEBHOOK ||
-           section == CONFIG_SECTION_CSV || section == CONFIG_SECTION_DKIM;
+           section == CONFIG_SECTION_CSV || section == CONFIG_SECTION_DKIM ||
+           section == CONFIG_SECTION_SUPPRESSION;
 }
 
 size_t config_section_count(const struct config *c, enum config_section section)

@@ -74,6 +74,12 @@ const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
          "with each those of the domains in its `also`. A From domain that stands in the "
          "`from_domains` of tenants is signed for these alone. Mail with several From addresses is "
          "signed by the keys of all, when all are allowed. Mail that no key is for is not signed."},
+    [CONFIG_SECTION_SUPPRESSION] =
+        {"suppression", "TENANT", "struct config_suppression",
+         "Which recipients a tenant's mail stops going to, and what becomes of mail to them. "
+         "`\"*\"` stands for all that have no section of their own, and for mail of nobody. Lists "
+         "are kept without a section as well; then nothing but `sluice suppress` and its requests "
+         "fills them: [operating.md](operating.md#recipients-that-get-no-mail)."},
     [CONFIG_SECTION_SOURCE] =
         {"source", "NAME", "struct config_egress_source",
          "An identity under which mail leaves: an address of this machine, or a proxy, and the "

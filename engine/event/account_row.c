@@ -350,9 +350,9 @@ static char row_type(const char *type)
     static const struct {
         const char *type;
         char letter;
-    } rows[] = {{"Delivery", 'd'},    {"Bounce", 'b'},    {"Expiration", 'b'},
-                {"AdminBounce", 'b'}, {"AdminDrop", 'b'}, {"TransientFailure", 't'},
-                {"Reception", 'r'}};
+    } rows[] = {{"Delivery", 'd'},         {"Bounce", 'b'},    {"Expiration", 'b'},
+                {"AdminBounce", 'b'},      {"AdminDrop", 'b'}, {"Suppressed", 'b'},
+                {"TransientFailure", 't'}, {"Reception", 'r'}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (strcmp(type, rows[i].type) == 0) {
             return rows[i].letter;

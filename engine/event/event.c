@@ -224,6 +224,9 @@ static char *put_line(char *at, const struct event *event)
         [EVENT_EXPIRATION] = {HEAD("Expiration")},
         [EVENT_ADMIN_BOUNCE] = {HEAD("AdminBounce")},
         [EVENT_ADMIN_DROP] = {HEAD("AdminDrop")},
+        [EVENT_SUPPRESSED] = {HEAD("Suppressed")},
+        [EVENT_SUPPRESSION_ADDED] = {HEAD("SuppressionAdded")},
+        [EVENT_SUPPRESSION_REMOVED] = {HEAD("SuppressionRemoved")},
     };
     at = json_line_string(put_json_text(at, heads[event->type]), event->id);
     at = json_line_string(put_json_text(at, SLICE(",\"sender\":")), event->sender);

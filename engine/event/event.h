@@ -19,6 +19,9 @@ enum event_type {
     EVENT_EXPIRATION,        /* given up after its lifetime */
     EVENT_ADMIN_BOUNCE,      /* returned to its sender by an operator's order */
     EVENT_ADMIN_DROP,        /* removed by an operator's order, and nobody is told */
+    EVENT_SUPPRESSED,        /* its recipient is suppressed: ended without an attempt */
+    EVENT_SUPPRESSION_ADDED, /* a recipient is on a list from now on; about no mail of its own */
+    EVENT_SUPPRESSION_REMOVED,
     EVENT_TYPE_COUNT
 };
 

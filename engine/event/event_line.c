@@ -46,8 +46,9 @@ struct slice event_line_type(struct slice line)
 unsigned event_line_type_bit(struct slice type)
 {
     static const struct slice types[] = {
-        {"Reception", 9},   {"Delivery", 8},     {"TransientFailure", 16}, {"Bounce", 6},
-        {"Expiration", 10}, {"AdminBounce", 11}, {"AdminDrop", 9},         {"Reaction", 8},
+        {"Reception", 9},   {"Delivery", 8},          {"TransientFailure", 16},   {"Bounce", 6},
+        {"Expiration", 10}, {"AdminBounce", 11},      {"AdminDrop", 9},           {"Reaction", 8},
+        {"Suppressed", 10}, {"SuppressionAdded", 16}, {"SuppressionRemoved", 18},
     };
     for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         if (slice_eq(type, types[i])) {
@@ -59,7 +60,9 @@ unsigned event_line_type_bit(struct slice type)
 
 bool event_line_is_of_mail(struct slice line)
 {
-    return !slice_eq(event_line_type(line), SLICE("Reaction"));
+    struct slice type = event_line_type(line);
+    return !slice_eq(type, SLICE("Reaction")) && !slice_eq(type, SLICE("SuppressionAdded")) &&
+           !slice_eq(type, SLICE("SuppressionRemoved"));
 }
 
 /* Digits at the start, at most 18 of them. returns: how many */

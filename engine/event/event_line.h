@@ -22,9 +22,9 @@ struct slice event_line_type(struct slice line);
 unsigned event_line_type_bit(struct slice type);
 /* For people who wrote something else. */
 #define EVENT_LINE_TYPES                                                                           \
-    "Reception, Delivery, TransientFailure, Bounce, Expiration, AdminBounce, AdminDrop or "        \
-    "Reaction"
-/* Whether it is about mail, as all types are but Reaction. */
+    "Reception, Delivery, TransientFailure, Bounce, Expiration, AdminBounce, AdminDrop, "          \
+    "Suppressed, Reaction, SuppressionAdded or SuppressionRemoved"
+/* Whether it is about mail, as all types are but the last three. */
 MUST_USE bool event_line_is_of_mail(struct slice line);
 /* The value of "timestamp", usec, wall; 0: it has none. */
 usec_t event_line_time(struct slice line);

@@ -45,6 +45,7 @@ struct api_route {
     const char *const *params; /* NULL-terminated names of the query parameters; NULL: none */
     const char *summary;
     bool takes_message; /* POST: its body may be message/rfc822 and is not parsed */
+    bool takes_lines;   /* POST: its body may be text/csv or application/x-ndjson, likewise */
     bool is_open;       /* needs no token */
     bool injects;       /* giving mail: of the others GET looks, and the rest changes something */
     bool is_tenants; /* whoever is bound to a tenant may ask, and the handler answers with what is

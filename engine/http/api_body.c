@@ -15,7 +15,7 @@ enum {
 
 uint64_t api_call_body_max(const struct api_call *c, uint64_t most)
 {
-    bool is_small = c->route == NULL || !c->route->takes_message;
+    bool is_small = c->route == NULL || !(c->route->takes_message || c->route->takes_lines);
     return is_small && most > SMALL_BODY_BYTES ? SMALL_BODY_BYTES : most;
 }
 
@@ -50,7 +50,8 @@ void api_call_take_body(struct api_call *c)
 {
     json_error_t error;
     if (strcmp(c->route->method, "POST") != 0 || c->in.len == 0 ||
-        (c->route->takes_message && strcmp(c->type, "message/rfc822") == 0)) {
+        (c->route->takes_message && strcmp(c->type, "message/rfc822") == 0) ||
+        (c->route->takes_lines && strcmp(c->type, "application/json") != 0)) {
         return;
     }
     if (!is_moderate(buf_slice(&c->in))) {

@@ -53,6 +53,9 @@ static void take_http_letter(struct http *h, const struct letter *letter) ON_ROL
     case LETTER_STORED:
         h->injector.take_stored(h->injector.ctx, letter_take_stored(letter));
         break;
+    case LETTER_SUPPRESSED:
+        h->suppressor.take(letter_take_suppressed(letter));
+        break;
     case LETTER_STAGED:
         h->injector.take_stored(h->injector.ctx, letter_take_staged(letter));
         break;
@@ -210,6 +213,11 @@ int http_new(struct engine *engine, const struct api_route *routes, size_t route
     return 0;
 }
 
+void http_set_suppressor(struct http *h, const struct http_suppressor *suppressor)
+{
+    h->suppressor = *suppressor;
+}
+
 void http_set_injector(struct http *h, const struct http_injector *injector)
 {
     h->injector = *injector;
@@ -268,6 +276,8 @@ void http_free(struct http *h)
             intake_free(letter_take_stored(&letter));
         } else if (letter.kind == LETTER_STAGED) {
             intake_free(letter_take_staged(&letter));
+        } else if (letter.kind == LETTER_SUPPRESSED) {
+            h->suppressor.drop(letter_take_suppressed(&letter));
         } else if (letter.kind == LETTER_INNER) {
             struct api_call *c = letter_take_inner(&letter);
             api_error(c, 503, "unavailable", "the engine has stopped");

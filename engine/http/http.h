@@ -22,6 +22,7 @@ struct intake;
 struct mailbox;
 struct outbox;
 struct settings;
+struct suppress_batch;
 
 /* Bind the sockets of the http sections and read their tokens, certificates and keys, as whoever
  * started the daemon.
@@ -53,6 +54,13 @@ struct http_injector {
     void (*take_stored)(void *ctx, struct intake *in);
     void *ctx;
 };
+/* Who changes lists of suppressed recipients on the http thread: hears of LETTER_SUPPRESSED; drop: the
+ * thread has ended. */
+struct http_suppressor {
+    void (*take)(struct suppress_batch *b);
+    void (*drop)(struct suppress_batch *b);
+};
+void http_set_suppressor(struct http *h, const struct http_suppressor *suppressor);
 /* Before http_start. */
 void http_set_injector(struct http *h, const struct http_injector *injector);
 /* Workers and clerks exist. */

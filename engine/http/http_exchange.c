@@ -205,15 +205,22 @@ static void check_framing(struct api_call *c)
     }
 }
 
+static bool is_type_of_lines(const struct api_call *c)
+{
+    return strcmp(c->type, "text/csv") == 0 || strcmp(c->type, "application/x-ndjson") == 0;
+}
+
 /* Accepts only types of body for which a browser must ask us first (CORS). A page of another site
  * can make a browser post a form, with a form's type, without asking. */
 static void check_type(struct api_call *c)
 {
     if (has_body(c) && strcmp(c->route->method, "POST") == 0 &&
         strcmp(c->type, "application/json") != 0 &&
-        !(c->route->takes_message && strcmp(c->type, "message/rfc822") == 0)) {
+        !(c->route->takes_message && strcmp(c->type, "message/rfc822") == 0) &&
+        !(c->route->takes_lines && is_type_of_lines(c))) {
+        const char *lines = c->route->takes_lines ? ", text/csv or application/x-ndjson" : "";
         api_error(c, 415, "usage", "Content-Type must be application/json%s",
-                  c->route->takes_message ? " or message/rfc822" : "");
+                  c->route->takes_message ? " or message/rfc822" : lines);
     }
 }
 

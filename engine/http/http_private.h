@@ -45,6 +45,7 @@ struct http {
     const struct api_route *routes; /* [route_count] */
     size_t route_count;
     struct http_injector injector;
+    struct http_suppressor suppressor;
 
     /* main only */
     struct http_door **newest; /* [config->http_door_count]: the last one of each section */

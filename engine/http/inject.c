@@ -21,6 +21,7 @@
 #include "engine/post/intake.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
+#include "engine/spool/spool_suppress.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "engine/tally/queue_count.h"
@@ -28,6 +29,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,7 +70,8 @@ struct injector {
     struct http *http;
 
     /* http thread only */
-    struct list running; /* struct injection */
+    struct spool_reader *reader; /* for suppressions: one page at most that is not in memory */
+    struct list running;         /* struct injection */
     uint32_t running_count;
     uint64_t held; /* bytes of all that run */
 };
@@ -122,6 +125,7 @@ void injector_free(struct injector *j)
         list_remove(&n->link);
         injection_free(n); /* its intakes are where the writer put them */
     }
+    spool_reader_free(j->reader);
     free(j);
 }
 
@@ -448,6 +452,11 @@ int injector_new(struct engine *engine, struct http *http, struct injector **ret
     j->engine = engine;
     j->http = http;
     list_init(&j->running);
+    int err = spool_reader_new(engine->store, &j->reader);
+    if (err != 0) {
+        free(j);
+        return err;
+    }
     http_set_injector(http, &(const struct http_injector){take_stored, j});
     *ret = j;
     return 0;
@@ -562,6 +571,57 @@ static bool may_send(struct injection *n)
     return true;
 }
 
+/* What names the suppressed recipients in the answer, as many as it has room for. */
+struct suppressed_names {
+    uint64_t count;
+    size_t len;
+    char text[600];
+};
+
+static void name_suppressed(struct injector *j, const struct composition *m,
+                            struct suppressed_names *ret)
+{
+    struct slice rest = buf_slice(&m->packed), address;
+    struct slice tenant = label_slice(&m->tenant);
+    if (config_suppression_find(settings_of(j->engine)->config, tenant)->at_intake !=
+        CONFIG_SUPPRESSED_REFUSE) {
+        return;
+    }
+    while (packed_next(&rest, &address)) {
+        struct spool_suppression found;
+        if (spool_suppress_find(j->reader, tenant, address, clock_wall(), &found) != 0) {
+            continue; /* what is not known now is asked again before the attempt */
+        }
+        size_t room = sizeof(ret->text) - ret->len;
+        int len = snprintf(ret->text + ret->len, room, "%s%.*s (%s)", ret->count == 0 ? "" : ", ",
+                           SLICE_ARG(address), spool_suppress_reason_text(found.reason));
+        ret->len += len > 0 && (size_t)len < room ? (size_t)len : 0;
+        ret->text[ret->len] = '\0';
+        ret->count++;
+    }
+}
+
+/* Whether no recipient is suppressed whose tenant wants that refused. If not, answers and returns false. */
+static bool may_reach(struct injection *n)
+{
+    struct injector *j = n->injector;
+    struct suppressed_names names = {.count = 0};
+    if (spool_suppress_count(j->engine->store) == 0 || spool_reader_begin(j->reader) != 0) {
+        return true; /* asked before the attempt as well */
+    }
+    for (size_t i = 0; i < n->count; i++) {
+        name_suppressed(j, &n->messages[i].composition, &names);
+    }
+    spool_reader_end(j->reader);
+    if (names.count > 0) {
+        atomic_fetch_add_explicit(&j->engine->suppressed_refused, names.count,
+                                  memory_order_relaxed);
+        api_error(n->call, 422, "suppressed", "%llu recipients are suppressed: %s",
+                  (unsigned long long)names.count, names.text);
+    }
+    return names.count == 0;
+}
+
 static void begin_injection(struct injection *n)
 {
     struct injector *j = n->injector;
@@ -593,7 +653,7 @@ void inject_post(struct clerk *k, struct api_call *c)
     struct injection *n = injection_new(j, c, request.count);
     if (n == NULL) {
         api_error(c, 503, "unavailable", "out of memory");
-    } else if (compose_all(n, &request, now) && has_ids(j, n) && may_send(n) &&
+    } else if (compose_all(n, &request, now) && has_ids(j, n) && may_send(n) && may_reach(n) &&
                open_intakes(n, now)) {
         begin_injection(n);
         n = NULL;

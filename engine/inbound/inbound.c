@@ -136,28 +136,69 @@ static bool is_refused(const struct engine *e, struct slice tenant, bool is_full
     return false;
 }
 
-/* Where no header field can name another tenant, as in settle_tenant of reception.c, it is known
- * already whose the mail is: recipients are refused, before the client sends its content for nothing. */
-static void refuse_early(struct inbound *c)
+/* Where no header field can name another tenant, as in settle_tenant of reception.c, it is known at
+ * MAIL already whose the mail is. */
+static bool is_tenant_known(const struct inbound *c, struct label *ret)
 {
     const struct config_listener *lc = c->rules->config;
+    *ret = c->reception.bound;
+    if (ret->len == 0 && lc != NULL && lc->tenant_header != NULL) {
+        return false;
+    }
+    if (ret->len == 0 && lc != NULL && lc->tenant != NULL) {
+        label_set(ret, slice_of(lc->tenant));
+    }
+    if (ret->len == 0 && c->smtp.is_authenticated) {
+        label_set(ret, c->smtp.auth_username);
+    }
+    return true;
+}
+
+/* Recipients of a tenant that may give no mail are refused, before the client sends its content for
+ * nothing. */
+static void refuse_early(struct inbound *c)
+{
     char text[REFUSAL_TEXT];
     const char *status;
     int code;
-    struct label tenant = c->reception.bound;
-    if (tenant.len == 0 && lc != NULL && lc->tenant_header != NULL) {
+    struct label tenant;
+    if (!is_tenant_known(c, &tenant)) {
         return;
-    }
-    if (tenant.len == 0 && lc != NULL && lc->tenant != NULL) {
-        label_set(&tenant, slice_of(lc->tenant));
-    }
-    if (tenant.len == 0 && c->smtp.is_authenticated) {
-        label_set(&tenant, c->smtp.auth_username);
     }
     if (is_refused(c->worker->engine, label_slice(&tenant), false, &code, &status, text)) {
         count_refusal(c);
         smtp_server_refuse_recipients(&c->smtp, code, status, text);
     }
+}
+
+/* Whether the recipient is on a list of suppressed ones, and is to be refused for that. By its tenant's
+ * list only where the tenant is known by now; before an attempt it is asked again. */
+static bool refuses_recipient(void *ctx, struct slice address,
+                              char ret[static SMTP_SERVER_REFUSAL_MAX])
+{
+    struct inbound *c = ctx;
+    struct engine *e = c->worker->engine;
+    struct spool_suppression found;
+    struct label tenant = {.len = 0};
+    if (spool_suppress_count(e->store) == 0) {
+        return false;
+    }
+    (void)is_tenant_known(c, &tenant); /* where it is not, the list for all is asked */
+    struct slice name = label_slice(&tenant);
+    struct spool_reader *reader = worker_reader(c->worker);
+    if (config_suppression_find(settings_of(e)->config, name)->at_intake !=
+            CONFIG_SUPPRESSED_REFUSE ||
+        reader == NULL || spool_suppress_find(reader, name, address, clock_wall(), &found) != 0) {
+        return false;
+    }
+    atomic_fetch_add_explicit(&e->suppressed_refused, 1, memory_order_relaxed);
+    bool is_domain = found.address.data != address.data;
+    (void)snprintf(ret, SMTP_SERVER_REFUSAL_MAX, /* it fits */
+                   "5.1.8 Error: %s is suppressed: %s, in the list %s%.*s",
+                   is_domain ? "domain of the recipient" : "recipient",
+                   found.is_damaged ? "damaged entry" : spool_suppress_reason_text(found.reason),
+                   found.tenant.len == 0 ? "for all" : "of tenant ", SLICE_ARG(found.tenant));
+    return true;
 }
 
 static void accept_envelope(struct inbound *c)
@@ -678,6 +719,8 @@ void inbound_begin(struct worker *w, struct listener *l, int fd,
     buf_init(&c->input, 0);
     stream_init(&c->stream, fd);
     smtp_server_init(&c->smtp, &rules->smtp, &who, w->now);
+    c->smtp.refuses_recipient = refuses_recipient;
+    c->smtp.refuses_ctx = c;
     if (admission != LISTENER_ADMITTED) {
         smtp_server_refuse(&c->smtp, 421, "4.7.0",
                            admission == LISTENER_FULL ? "Too many connections"

@@ -8,6 +8,7 @@
 #include "engine/post/in_core.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
+#include "engine/post/suppressed.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "engine/state/source_table.h"
@@ -110,18 +111,17 @@ void intercept_flush(struct intercept *s)
     s->result = NULL;
 }
 
-static struct result *open_result(struct intercept *s, const struct order_verdict *v)
+static struct result *open_result(struct intercept *s, const struct order_verdict *v,
+                                  enum result_kind kind)
 {
-    static const enum result_kind kinds[] = {[ORDER_SUSPEND] = RESULT_PARKED,
-                                             [ORDER_BOUNCE] = RESULT_FAILED,
-                                             [ORDER_DROP] = RESULT_DROPPED};
-    if (s->result != NULL && (s->order != v->id || s->result->count == s->result->capacity)) {
+    if (s->result != NULL &&
+        (s->order != v->id || s->kind != kind || s->result->count == s->result->capacity)) {
         intercept_flush(s);
     }
     if (s->result == NULL) {
         s->result = result_new(s->message, GATHERED);
         s->order = v->id;
-        s->kind = kinds[v->kind];
+        s->kind = kind;
         if (s->result != NULL) {
             s->result->order = v->id;
             s->result->park_until = v->until;
@@ -130,15 +130,39 @@ static struct result *open_result(struct intercept *s, const struct order_verdic
     return s->result;
 }
 
+/* The result that the recipient goes into. NULL: out of memory; it stays as stored, and is judged again
+ * later. */
+static struct result *take_one(struct intercept *s, const struct order_verdict *v,
+                               enum result_kind kind)
+{
+    struct result *r = open_result(s, v, kind);
+    s->taken++;
+    if (r == NULL) {
+        result_send(s->to_writer, NULL, s->message, 1, s->is_counted ? RESULT_WAS_LOADED : 0);
+    }
+    return r;
+}
+
+void intercept_suppress(struct intercept *s, uint32_t index, const struct spool_suppression *found)
+{
+    static const struct order_verdict no_order = {.kind = ORDER_NONE};
+    struct result *r = take_one(s, &no_order, RESULT_SUPPRESSED);
+    char text[SUPPRESSED_TEXT_MAX];
+    if (r != NULL) {
+        result_add(r, index, RESULT_SUPPRESSED, 0, "5.1.8", suppressed_text(found, text));
+    }
+}
+
 void intercept_take(struct intercept *s, uint32_t index, const struct order_verdict *v)
 {
     static const char *const what[] = {[ORDER_SUSPEND] = "suspended",
                                        [ORDER_BOUNCE] = "returned by the operator",
                                        [ORDER_DROP] = "dropped by the operator"};
-    struct result *r = open_result(s, v);
-    s->taken++;
-    if (r == NULL) { /* out of memory: the recipient stays as stored, and is judged again later */
-        result_send(s->to_writer, NULL, s->message, 1, s->is_counted ? RESULT_WAS_LOADED : 0);
+    static const enum result_kind kinds[] = {[ORDER_SUSPEND] = RESULT_PARKED,
+                                             [ORDER_BOUNCE] = RESULT_FAILED,
+                                             [ORDER_DROP] = RESULT_DROPPED};
+    struct result *r = take_one(s, v, kinds[v->kind]);
+    if (r == NULL) {
         return;
     }
     if (intercept_is_first(v, &s->message->envelope, &s->message->position)) {

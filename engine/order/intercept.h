@@ -1,5 +1,6 @@
 /* Recipients that a standing order keeps from delivery, on their way to the spool writer: suspended
  * ones wait in the queue, bounced ones go back to their sender, dropped ones go without a word.
+ * Recipients that are suppressed go as dropped ones do.
  * Mail that its sender scheduled for later counts as suspended until then, whatever woke it.
  *
  * Used where recipients are about to be handed to a scheduler (activator) and where they come back
@@ -21,6 +22,7 @@ struct message;
 struct outbox;
 struct spool_envelope;
 struct spool_position;
+struct spool_suppression;
 
 /* Judge one recipient. true: an order, or the time that its sender asked for, keeps it from
  * delivery; false, and cheap when there are no orders: it may be delivered.
@@ -64,6 +66,8 @@ void intercept_init(struct intercept *s, struct engine *engine, struct outbox *t
                     struct message *message, bool is_counted);
 /* One recipient, whose address is loaded. */
 void intercept_take(struct intercept *s, uint32_t index, const struct order_verdict *verdict);
+/* One recipient that is on a list of suppressed ones: it ends, and nobody is told but the event log. */
+void intercept_suppress(struct intercept *s, uint32_t index, const struct spool_suppression *found);
 /* Sends what was gathered: the account of the message may end with it. */
 void intercept_flush(struct intercept *s);
 

@@ -33,36 +33,6 @@ static bool has_requests(const struct outbound *c)
     return !list_is_empty(&c->started) || !list_is_empty(&c->waiting);
 }
 
-static struct outbound *connection_of(const struct worker *w, uint32_t transport, uint32_t number)
-{
-    const struct worker_connections *t = &w->connections[transport];
-    return number < t->count ? t->slots[number] : NULL;
-}
-
-/* Makes the table long enough for slot `number`. false: out of memory */
-static bool make_number_room(struct worker_connections *t, uint32_t number)
-{
-    if (number < t->count) {
-        return true;
-    }
-    uint32_t count = number + 1 > 2 * t->count ? number + 1 : 2 * t->count;
-    struct outbound **grown = realloc(t->slots, count * sizeof(*grown));
-    if (grown == NULL) {
-        return false;
-    }
-    memset(grown + t->count, 0, (count - t->count) * sizeof(*grown));
-    *t = (struct worker_connections){grown, count};
-    return true;
-}
-
-static void leave_table(struct outbound *c)
-{
-    struct outbound **slot = &c->worker->connections[c->transport].slots[c->connection];
-    if (*slot == c) {
-        *slot = NULL;
-    }
-}
-
 static void tell_lost(struct worker *w, uint32_t transport, uint32_t connection)
 {
     const struct letter_lost lost = {
@@ -78,7 +48,7 @@ void outbound_free(struct outbound *c)
     if (c->is_awaited) {
         tell_lost(c->worker, c->transport, c->connection);
     }
-    leave_table(c);
+    outbound_leave_table(c);
     timeout_remove(&c->worker->timeouts, &c->timer);
     dns_hosts_put(c->hosts);
     free(c->own_client);
@@ -94,7 +64,7 @@ void outbound_free(struct outbound *c)
  * and sends 221 before. */
 static void begin_leaving(struct outbound *c)
 {
-    leave_table(c);
+    outbound_leave_table(c);
     c->state = OUTBOUND_LEAVING;
     worker_run_again(c->worker, &c->ready);
     timeout_set(&c->worker->timeouts, &c->timer, c->worker->now + leaving_time);
@@ -119,7 +89,7 @@ static bool set_options(struct outbound *c, const struct delivery *d, struct set
 static struct outbound *new_connection(struct worker *w, const struct delivery *d,
                                        struct settings *settings)
 {
-    struct outbound *c = make_number_room(&w->connections[d->transport], d->connection)
+    struct outbound *c = outbound_make_room(&w->connections[d->transport], d->connection)
                              ? calloc(1, sizeof(*c))
                              : NULL;
     if (c == NULL) {
@@ -671,7 +641,7 @@ static void open_for(struct worker *w, struct delivery *d, struct settings *sett
         return_unbegun(w, d, true);
         return;
     }
-    struct outbound *stale = connection_of(w, d->transport, d->connection);
+    struct outbound *stale = outbound_find(w, d->transport, d->connection);
     if (stale != NULL) {
         outbound_free(stale); /* the scheduler asked for this close, or knows of the loss */
     }
@@ -692,6 +662,34 @@ static void open_for(struct worker *w, struct delivery *d, struct settings *sett
     }
 }
 
+/* Recipients that were put on a list of suppressed ones since the message became active end here.
+ *
+ * returns  true: all of the delivery have ended, and it is reported */
+static bool ends_suppressed(struct worker *w, struct delivery *d)
+{
+    struct spool_reader *reader;
+    if (spool_suppress_changes(w->engine->store) == d->message->suppress_seen ||
+        (reader = worker_reader(w)) == NULL) {
+        return false;
+    }
+    request_suppress(d->request, reader, clock_wall());
+    if (request_is_undecided(d->request)) {
+        return false;
+    }
+    struct outbound *c =
+        d->connection_is_new ? NULL : outbound_find(w, d->transport, d->connection);
+    d->again = d->server_tried = false;
+    if (c != NULL && may_be_reused(c)) {
+        describe_connection(c, d, false);
+    } else {
+        outbound_close(w, d->transport, d->connection, false); /* as below */
+        d->connection_open = d->connection_ends = d->server_failed = false;
+        d->depth = 0;
+    }
+    finish_request(w, d->request, NULL);
+    return true;
+}
+
 void outbound_deliver(struct worker *w, struct delivery *d)
 {
     post_assert_owner(&w->post);
@@ -700,6 +698,9 @@ void outbound_deliver(struct worker *w, struct delivery *d)
     }
     if (d->request == NULL) {
         refuse_delivery(w, d);
+        return;
+    }
+    if (ends_suppressed(w, d)) {
         return;
     }
     struct settings *settings = settings_of(w->engine);
@@ -712,7 +713,7 @@ void outbound_deliver(struct worker *w, struct delivery *d)
         open_for(w, d, settings_for(settings, d->transport));
         return;
     }
-    struct outbound *c = connection_of(w, d->transport, d->connection);
+    struct outbound *c = outbound_find(w, d->transport, d->connection);
     if (c == NULL || !may_be_reused(c)) {
         /* A connection that may not be reused can still be open and idle. The scheduler takes it
          * for gone from now on and will not ask for its close, so it is closed here. */
@@ -732,7 +733,7 @@ void outbound_deliver(struct worker *w, struct delivery *d)
 
 void outbound_close(struct worker *w, uint32_t transport, uint32_t connection, bool is_awaited)
 {
-    struct outbound *c = connection_of(w, transport, connection);
+    struct outbound *c = outbound_find(w, transport, connection);
     if (c == NULL) {
         if (is_awaited) {
             tell_lost(w, transport,
@@ -758,7 +759,7 @@ int outbound_start(struct worker *w)
     }
     for (size_t i = 0; i < config->transport_count; i++) {
         uint32_t limit = (uint32_t)config->transports[i].sched.process_limit;
-        if (!make_number_room(&w->connections[i], limit - 1)) {
+        if (!outbound_make_room(&w->connections[i], limit - 1)) {
             return -ENOMEM;
         }
     }

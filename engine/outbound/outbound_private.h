@@ -118,6 +118,15 @@ void outbound_unreachable(struct outbound *c, const char *why, bool is_own);
 void outbound_connected(struct outbound *c);
 void outbound_free(struct outbound *c);
 
+/* --- outbound_table.c ------------------------------------------------------------------------- */
+
+/* The connection that the scheduler has by this number; NULL: none is left. */
+struct outbound *outbound_find(const struct worker *w, uint32_t transport, uint32_t number);
+/* Makes the table long enough for slot `number`. false: out of memory */
+MUST_USE bool outbound_make_room(struct worker_connections *t, uint32_t number);
+/* The number is no longer its. */
+void outbound_leave_table(struct outbound *c);
+
 /* --- outbound_trace.c ---
  * All of these do nothing where nothing is recorded. */
 

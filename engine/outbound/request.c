@@ -8,6 +8,7 @@
 #include "engine/post/delivery.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
+#include "engine/post/suppressed.h"
 #include "engine/reply/reply_set.h"
 
 #include <assert.h>
@@ -21,7 +22,7 @@ struct request *request_new(struct delivery *d)
     uint32_t count;
     const uint32_t *indexes = sched_entry_indexes(d->entry, &count);
     /* Slices first, then what needs less alignment. */
-    size_t each = sizeof(struct slice) + sizeof(uint32_t) + 4 * sizeof(bool);
+    size_t each = sizeof(struct slice) + sizeof(uint32_t) + 5 * sizeof(bool);
     struct request *r = calloc(1, sizeof(*r) + count * each);
     if (r == NULL || outcome_init(&r->outcome, count) != 0) {
         free(r);
@@ -35,7 +36,8 @@ struct request *request_new(struct delivery *d)
     r->is_tried = (bool *)(r->positions + count);
     r->is_held = r->is_tried + count;
     r->is_parked = r->is_held + count;
-    r->is_answered = r->is_parked + count;
+    r->is_suppressed = r->is_parked + count;
+    r->is_answered = r->is_suppressed + count;
     return r;
 }
 
@@ -46,6 +48,26 @@ void request_free(struct request *r)
         outcome_fini(&r->outcome);
         free(r->refusal);
         free(r);
+    }
+}
+
+void request_suppress(struct request *r, struct spool_reader *reader, usec_t now_wall)
+{
+    const struct message *m = r->delivery->message;
+    for (uint32_t i = 0; i < r->outcome.recipient_count; i++) {
+        struct spool_suppression found;
+        char text[SUPPRESSED_TEXT_MAX];
+        if (r->outcome.recipients[i].kind != OUTCOME_UNDECIDED ||
+            spool_suppress_find(reader, m->envelope.tenant, message_address(m, r->indexes[i]),
+                                now_wall, &found) != 0) {
+            continue;
+        }
+        const struct outcome_verdict verdict = {.class = OUTCOME_HARD,
+                                                .scope = OUTCOME_SCOPE_MESSAGE,
+                                                .stage = OUTCOME_STAGE_LOCAL,
+                                                .status = outcome_status_of("5.1.8"),
+                                                .text = suppressed_text(&found, text)};
+        r->is_suppressed[i] = outcome_decide(&r->outcome, i, &verdict);
     }
 }
 
@@ -457,6 +479,7 @@ static struct result *make_result(const struct request *r, const struct request_
     for (uint32_t i = 0; i < o->recipient_count; i++) {
         const struct outcome_recipient *to = &o->recipients[i];
         enum result_kind kind = r->is_parked[i] ? RESULT_PARKED : result_kind_of(to->kind);
+        kind = r->is_suppressed[i] ? RESULT_SUPPRESSED : kind;
         result_add(out, r->indexes[i], kind, to->code, to->status.text,
                    slice_of(to->text == NULL ? "" : to->text));
     }

@@ -28,6 +28,7 @@ struct refusal;
 struct reply_matcher;
 struct reply_set;
 struct settings;
+struct spool_reader;
 
 struct request {
     struct list link; /* among those of its connection */
@@ -56,6 +57,7 @@ struct request {
     bool *is_tried;           /* by position in the entry: at the present server */
     bool *is_held;            /* by position in the entry: `refusal` is about it */
     bool *is_parked;          /* by position in the entry: not tried, due at park_until */
+    bool *is_suppressed;      /* by position in the entry: on a list of suppressed recipients */
     bool *is_answered;        /* by position in the transaction */
 };
 
@@ -69,6 +71,11 @@ static inline bool request_is_undecided(const struct request *r)
     return r->outcome.undecided > 0;
 }
 
+/* Recipients that have come to be on a list of suppressed ones are decided: they end without an attempt.
+ * What cannot be looked up now is not.
+ *
+ * reader  in a pass */
+void request_suppress(struct request *r, struct spool_reader *reader, usec_t now_wall);
 /* The request is on a connection to a server now.
  *
  * is_last    no other server is left for it

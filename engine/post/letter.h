@@ -30,6 +30,7 @@ struct settings;
 struct spool_position;
 struct sts_question;
 struct submission;
+struct suppress_batch;
 struct sweep;
 struct tls_tally;
 struct trace_question;
@@ -44,6 +45,7 @@ enum letter_kind {
     LETTER_DAMAGED,   /* a message's record fails its checksum */
     LETTER_PARK,      /* a message is suspended */
     LETTER_ROTATE,    /* reopen the event log */
+    LETTER_SUPPRESS,  /* changes of the lists of suppressed recipients */
     LETTER_RETURNED,  /* a message arrived, but it has to come from the spool later */
     /* to the activator */
     LETTER_ARRIVED,        /* a message was committed just now */
@@ -84,8 +86,9 @@ enum letter_kind {
     /* to a clerk: from the http thread, or from the other clerk, who goes no further with it */
     LETTER_CALL,
     /* to the http thread */
-    LETTER_ANSWER, /* a call that a clerk has answered */
-    LETTER_INNER,  /* a call from inside the process */
+    LETTER_SUPPRESSED, /* the changes are durable, or refused with their error */
+    LETTER_ANSWER,     /* a call that a clerk has answered */
+    LETTER_INNER,      /* a call from inside the process */
 };
 
 /* --- letters that are one object -------------------------------------------------------------- */
@@ -126,6 +129,8 @@ LETTER_OF(sts_question, LETTER_STS_QUESTION, struct sts_question, outbox_put)
 LETTER_OF(tls_tally, LETTER_TLS_TALLY, struct tls_tally, outbox_put)
 LETTER_OF(call, LETTER_CALL, struct api_call, outbox_put)
 LETTER_OF(answer, LETTER_ANSWER, struct api_call, outbox_put)
+LETTER_OF(suppress, LETTER_SUPPRESS, struct suppress_batch, outbox_put)
+LETTER_OF(suppressed, LETTER_SUPPRESSED, struct suppress_batch, outbox_put)
 LETTER_OF(inner, LETTER_INNER, struct api_call, outbox_put)
 
 /* A report wakes a scheduler at once, or can wait until one that dozes gets up by itself. */

@@ -59,6 +59,8 @@ struct message {
     struct spool_position position; /* its place in the queue table */
     struct spool_retry retry;       /* as stored before this activation */
     struct sched_flow_key flow;     /* whose turn it takes: activator/flow_names.h */
+    uint64_t suppress_seen;         /* its recipients were looked up when changes were that many:
+                                     * spool_suppress_changes */
 
     /* activator only */
     struct message_part *parts; /* [transports of `settings`], NULL when nothing is unread */

@@ -18,8 +18,9 @@ enum result_kind {
     RESULT_DELIVERED,
     RESULT_DEFERRED,
     RESULT_FAILED,
-    RESULT_PARKED,  /* not tried: an order suspends it until park_until, or is_paced */
-    RESULT_DROPPED, /* an order ends it, and nobody is told */
+    RESULT_PARKED,     /* not tried: an order suspends it until park_until, or is_paced */
+    RESULT_DROPPED,    /* an order ends it, and nobody is told */
+    RESULT_SUPPRESSED, /* the recipient is on a list of suppressed ones: likewise */
     RESULT_KIND_COUNT
 };
 

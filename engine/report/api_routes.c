@@ -23,6 +23,8 @@
 #include "engine/report/tally_report.h"
 #include "engine/report/trace_report.h"
 #include "engine/report/why_report.h"
+#include "engine/suppression/suppress_request.h"
+#include "engine/suppression/suppression_report.h"
 
 #define PARAMS(...)                                                                                \
     (const char *const[])                                                                          \
@@ -142,6 +144,35 @@ const struct api_route api_routes[] = {
      .takes_message = true,
      .is_tenants = true,
      .injects = true},
+    {.method = "GET",
+     .path = "/v1/suppressions",
+     .place = API_FAST,
+     .run = suppression_report_list,
+     .params = suppression_report_params,
+     .summary = "recipients that get no mail, in order of lists and addresses",
+     .is_tenants = true},
+    {.method = "GET",
+     .path = "/v1/suppressions/:id",
+     .place = API_FAST,
+     .run = suppression_report_show,
+     .params = PARAMS("tenant"),
+     .summary = "what suppresses mail to an address",
+     .is_tenants = true},
+    {.method = "POST",
+     .path = "/v1/suppressions",
+     .place = API_INLINE,
+     .run = suppress_request_post,
+     .params = suppress_request_params,
+     .summary = "suppress a recipient or a domain, or the lines of a file",
+     .takes_lines = true,
+     .is_tenants = true},
+    {.method = "DELETE",
+     .path = "/v1/suppressions/:id",
+     .place = API_INLINE,
+     .run = suppress_request_delete,
+     .params = PARAMS("tenant", "source"),
+     .summary = "take a recipient or a domain off a list",
+     .is_tenants = true},
     {.method = "GET",
      .path = "/",
      .place = API_INLINE,

@@ -84,6 +84,16 @@ static void put_totals(struct page *p)
         {"sluice_recipients_expired_total", "Recipients given up after their lifetime.",
          &e->expired},
         {"sluice_recipients_dropped_total", "Recipients that an order dropped.", &e->dropped},
+        {"sluice_recipients_suppressed_total",
+         "Recipients that ended without an attempt, as they are on a list of suppressed ones.",
+         &e->suppressed},
+        {"sluice_suppressed_refused_total",
+         "Recipients that intake refused, as they are on a list of suppressed ones.",
+         &e->suppressed_refused},
+        {"sluice_suppressions_added_total",
+         "Entries of lists of suppressed recipients that were new.", &e->suppressions_added},
+        {"sluice_suppressions_removed_total", "Entries of these lists that were removed by hand.",
+         &e->suppressions_removed},
         {"sluice_notices_suppressed_total",
          "Notices to senders that were not made, as a listener or tenant says notices = no.",
          &e->notices_suppressed},
@@ -232,6 +242,8 @@ static void put_tables(struct page *p)
                      "Recipients given up after their lifetime, by tenant.", TALLY_EXPIRED);
     put_tally_values(p, t->tenants, "tenant", "sluice_tenant_recipients_dropped_total",
                      "Recipients that an order dropped, by tenant.", TALLY_DROPPED);
+    put_tally_values(p, t->tenants, "tenant", "sluice_tenant_recipients_suppressed_total",
+                     "Recipients that ended as they are suppressed, by tenant.", TALLY_SUPPRESSED);
     put_tally_values(p, t->tenants, "tenant", "sluice_tenant_class_lowered_total",
                      "Messages with a lower class than they would have had, as their tenant may "
                      "not use it.",

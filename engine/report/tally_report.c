@@ -55,7 +55,7 @@ static json_t *tenant_object(const struct engine *e, const struct flow_figures *
         {"deferred", TALLY_DEFERRED}, {"failed", TALLY_FAILED},
         {"expired", TALLY_EXPIRED},   {"dropped", TALLY_DROPPED},
         {"content", TALLY_CONTENT},   {"policy", TALLY_POLICY},
-        {"lowered", TALLY_LOWERED},
+        {"lowered", TALLY_LOWERED},   {"suppressed", TALLY_SUPPRESSED},
     };
     json_t *o = json_object();
     bool is_other = r == tally_table_row(e->tally->tenants, TALLY_ROW_OTHER);

@@ -158,7 +158,7 @@ static unsigned failures(void)
 {
     return event_line_type_bit(SLICE("TransientFailure")) | event_line_type_bit(SLICE("Bounce")) |
            event_line_type_bit(SLICE("Expiration")) | event_line_type_bit(SLICE("AdminBounce")) |
-           event_line_type_bit(SLICE("AdminDrop"));
+           event_line_type_bit(SLICE("AdminDrop")) | event_line_type_bit(SLICE("Suppressed"));
 }
 
 bool why_past_failures(struct why *w, struct slice member)

@@ -175,8 +175,9 @@ enum spool_walk_cursor {
 struct spool_reader {
     struct list link; /* under readers_lock */
     struct spool_store *store;
-    _Atomic int state; /* enum spool_reader_state; stored by the reader's thread only */
-    MDB_txn *txn;      /* reset while idle; NULL before the first pass and after a reopen */
+    _Atomic int state;      /* enum spool_reader_state; stored by the reader's thread only */
+    MDB_txn *txn;           /* reset while idle; NULL before the first pass and after a reopen */
+    uint64_t suppress_seen; /* spool_suppress_changes when the pass began */
     MDB_cursor *scan[SPOOL_CLASS_COUNT];
     bool scan_is_renewed[SPOOL_CLASS_COUNT];
     MDB_cursor *walk[SPOOL_WALK_CURSOR_COUNT]; /* NULL until used; renewed by each walk */

@@ -102,7 +102,8 @@ bool spool_salvage_key(enum spool_table table, struct slice key, uint64_t *ret_i
     case SPOOL_TABLE_META:
     case SPOOL_TABLE_TWIN:
         return key.len > 1;
-    case SPOOL_TABLE_SUPPRESSED: /* has keys of its own: spool_suppress_is_good */
+    case SPOOL_TABLE_SUPPRESSED:
+        return spool_suppress_is_key(key);
     case SPOOL_TABLE_COUNT:
         break;
     }

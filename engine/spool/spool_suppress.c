@@ -49,6 +49,11 @@ uint64_t spool_suppress_changes(const struct spool_store *s)
     return atomic_load_explicit(&s->suppress.changes, memory_order_acquire);
 }
 
+uint64_t spool_suppress_seen(const struct spool_reader *r)
+{
+    return r->suppress_seen;
+}
+
 /* --- keys and records ----------------------------------------------------------------------------- */
 
 struct suppress_key {
@@ -75,6 +80,13 @@ static struct slice key_slice(const struct suppress_key *k)
     return slice_make(k->bytes, k->len);
 }
 
+static bool is_address(struct slice address)
+{
+    size_t at = slice_find(address, '@');
+    return at + 1 < address.len && address.len <= SPOOL_SUPPRESS_ADDRESS_MAX &&
+           memchr(address.data, '\0', address.len) == NULL;
+}
+
 static bool key_read(struct slice key, struct spool_suppression *ret)
 {
     size_t at = slice_find(key, '\0');
@@ -83,7 +95,13 @@ static bool key_read(struct slice key, struct spool_suppression *ret)
     }
     ret->tenant = slice_to(key, at);
     ret->address = slice_from(key, at + 1);
-    return ret->address.len > 0;
+    return is_address(ret->address);
+}
+
+bool spool_suppress_is_key(struct slice key)
+{
+    struct spool_suppression s;
+    return key_read(key, &s);
 }
 
 static uint32_t second_of(usec_t time)
@@ -157,13 +175,6 @@ static bool record_decode(struct slice record, struct slice key, struct spool_su
 static bool has_ended(const struct spool_suppression *s, usec_t now)
 {
     return s->expires != 0 && now >= s->expires;
-}
-
-static bool is_address(struct slice address)
-{
-    size_t at = slice_find(address, '@');
-    return at + 1 < address.len && address.len <= SPOOL_SUPPRESS_ADDRESS_MAX &&
-           memchr(address.data, '\0', address.len) == NULL;
 }
 
 bool spool_suppress_is_good(struct slice key, struct slice record)
@@ -529,6 +540,9 @@ static int seek(struct spool_reader *r, struct slice key, bool is_after, struct 
                       : mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE);
     if (rc == 0 && is_after && slice_eq(spool_slice(&k), key)) {
         rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT);
+    }
+    while (rc == 0 && !spool_suppress_is_key(spool_slice(&k))) {
+        rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT); /* see spool_inspect.h */
     }
     mdb_cursor_close(cursor);
     if (rc == 0) {

@@ -73,6 +73,9 @@ uint64_t spool_suppress_count(const struct spool_store *store);
  * not be looked up again. */
 uint64_t spool_suppress_changes(const struct spool_store *store);
 
+/* The number that spool_suppress_changes had when the reader's pass began. */
+uint64_t spool_suppress_seen(const struct spool_reader *r);
+
 /* --- writer, inside its transaction --------------------------------------------------------------- */
 
 /* Add an entry or replace what stands for the same tenant and address. Tenant, address and their case
@@ -133,6 +136,8 @@ MUST_USE int spool_suppress_next_list(struct spool_reader *r, struct slice after
 MUST_USE int spool_suppress_load(struct spool_txn *t);
 /* What a commit that is durable has changed becomes visible; nothing for one that changed nothing. */
 void spool_suppress_committed(struct spool_store *store);
+/* Whether a key can be one of ours; those that stand in for lost records cannot. */
+MUST_USE bool spool_suppress_is_key(struct slice key);
 /* Whether a record of the table is one of ours and whole. */
 MUST_USE bool spool_suppress_is_good(struct slice key, struct slice record);
 /* Copy a record that is; what stands there stays unless it may be replaced. errors: storage */

@@ -71,6 +71,7 @@ int spool_reader_begin(struct spool_reader *r)
         atomic_store_explicit(&r->state, SPOOL_READER_IDLE, memory_order_release);
         return ERR_AGAIN;
     }
+    r->suppress_seen = spool_suppress_changes(s); /* what is added later has a higher number */
     int rc;
     if (r->txn != NULL) {
         rc = mdb_txn_renew(r->txn);

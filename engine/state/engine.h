@@ -117,6 +117,9 @@ struct engine {
     /* for counters */
     _Atomic uint64_t received, delivered, deferred, failed, expired, ambiguous, dropped;
     _Atomic uint64_t notices_suppressed;
+    _Atomic uint64_t suppressed;         /* recipients that ended as they are on a list */
+    _Atomic uint64_t suppressed_refused; /* likewise, that intake refused */
+    _Atomic uint64_t suppressions_added, suppressions_removed;
     _Atomic uint64_t odd_labels;  /* values of control headers that were ignored */
     struct denials denials;       /* refused because of who asked; denial.h */
     _Atomic uint64_t refused;     /* intake, for want of space, memory or a working spool */

@@ -122,8 +122,11 @@ static uint64_t count_run(const struct result *r, uint32_t *at, struct tally_row
                           struct tally_row *transport, struct tally_row *source)
 {
     static const enum tally_value values[RESULT_KIND_COUNT] = {
-        [RESULT_DELIVERED] = TALLY_DELIVERED, [RESULT_DEFERRED] = TALLY_DEFERRED,
-        [RESULT_FAILED] = TALLY_FAILED,       [RESULT_DROPPED] = TALLY_DROPPED,
+        [RESULT_DELIVERED] = TALLY_DELIVERED,
+        [RESULT_DEFERRED] = TALLY_DEFERRED,
+        [RESULT_FAILED] = TALLY_FAILED,
+        [RESULT_DROPPED] = TALLY_DROPPED,
+        [RESULT_SUPPRESSED] = TALLY_SUPPRESSED,
         [RESULT_PARKED] = TALLY_VALUE_COUNT, /* not counted: nobody tried */
     };
     uint32_t first = *at;

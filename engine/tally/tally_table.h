@@ -25,11 +25,12 @@ enum tally_value {
     TALLY_DELIVERED,  /* recipients; an attempt each */
     TALLY_DEFERRED,
     TALLY_FAILED,
-    TALLY_DROPPED, /* by an order */
-    TALLY_EXPIRED, /* recipients given up after the lifetime of their message */
-    TALLY_CONTENT, /* of what was deferred or failed, by the reply's class: for what it says */
-    TALLY_POLICY,  /* likewise: against the receiver's rules */
-    TALLY_LOWERED, /* messages with a lower class than they would have had */
+    TALLY_DROPPED,    /* by an order */
+    TALLY_EXPIRED,    /* recipients given up after the lifetime of their message */
+    TALLY_CONTENT,    /* of what was deferred or failed, by the reply's class: for what it says */
+    TALLY_POLICY,     /* likewise: against the receiver's rules */
+    TALLY_LOWERED,    /* messages with a lower class than they would have had */
+    TALLY_SUPPRESSED, /* recipients that ended as they are on a list of suppressed ones */
     TALLY_VALUE_COUNT
 };
 

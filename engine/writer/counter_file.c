@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 enum {
-    TOTALS = 10,
+    TOTALS = 14,
     FILE_MAX = 16 << 20, /* 1,000 rows of each table take less than 1 MB */
     CHUNK = 65536,
 };
@@ -40,6 +40,10 @@ static void list_totals(struct engine *e, struct tally_total ret[static TOTALS])
         {"ambiguous", &e->ambiguous},
         {"notices_suppressed", &e->notices_suppressed},
         {"odd_labels", &e->odd_labels},
+        {"suppressed", &e->suppressed},
+        {"suppressed_refused", &e->suppressed_refused},
+        {"suppressions_added", &e->suppressions_added},
+        {"suppressions_removed", &e->suppressions_removed},
     };
     memcpy(ret, totals, sizeof(totals));
 }

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/mailbox.h"
+#include "engine/config/config.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
 #include "engine/spool/spool_store.h"
@@ -233,5 +234,28 @@ void housekeeping_store_end(struct engine *e)
         spool_abort(txn);
     } else if (spool_commit(txn) != 0) {
         log_warning("spool: how the run ended could not be written");
+    }
+}
+
+void housekeeping_watch_space(struct housekeeping *h)
+{
+    struct engine *e = h->engine;
+    usec_t now = clock_mono();
+    if (now - h->space_seen < 100 * USEC_PER_MSEC) {
+        return;
+    }
+    h->space_seen = now;
+    uint64_t reserve = e->config->spool.reserve;
+    uint64_t free_bytes = spool_store_free_bytes(e->store);
+    atomic_store_explicit(&e->free_bytes, free_bytes, memory_order_relaxed);
+    bool is_low = (engine_gate(e) & ENGINE_GATE_LOW_SPACE) != 0;
+    if (!is_low && free_bytes < reserve) {
+        log_warning("spool: %llu bytes free, below spool_reserve; new mail is refused with 452",
+                    (unsigned long long)free_bytes);
+        engine_gate_set(e, ENGINE_GATE_LOW_SPACE);
+    } else if (is_low && free_bytes >= reserve + reserve / 16) {
+        log_info("spool: space is back, mail is accepted again");
+        engine_gate_clear(e, ENGINE_GATE_LOW_SPACE);
+        spool_store_restore_ballast(e->store);
     }
 }

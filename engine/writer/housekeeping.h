@@ -31,6 +31,7 @@ struct housekeeping {
     struct dispatch_bound bound;   /* deliveries that a crash can repeat, as committed */
     struct dispatch_bound binding; /* the next bound, in the transaction under way, if is_binding */
     bool is_binding;
+    usec_t space_seen; /* monotonic: last look at the free space */
 };
 
 /* Makes the first commit: ids that no earlier run handed out, and the bound that a crash is held
@@ -55,6 +56,9 @@ bool housekeeping_is_due(const struct housekeeping *h);
 /* errors: of the store */
 MUST_USE int housekeeping_put(struct housekeeping *h, struct spool_txn *txn);
 void housekeeping_committed(struct housekeeping *h, struct outbox *to_activator);
+
+/* Looks at the free space now and then: below `spool_reserve` new mail is refused until there is room. */
+void housekeeping_watch_space(struct housekeeping *h);
 
 /* Stores, at the end of an orderly run, how many dispatched recipients have no durable result: the
  * stop cut these deliveries short, and no others may repeat. When this cannot be written, the next

@@ -224,10 +224,9 @@ void notice_log_result(struct buf *log, const struct config *config, const struc
                        const struct result *r, const struct result_recipient *to)
 {
     static const enum event_type types[RESULT_KIND_COUNT] = {
-        [RESULT_DELIVERED] = EVENT_DELIVERY,
-        [RESULT_DEFERRED] = EVENT_TRANSIENT_FAILURE,
-        [RESULT_FAILED] = EVENT_BOUNCE,
-        [RESULT_DROPPED] = EVENT_ADMIN_DROP,
+        [RESULT_DELIVERED] = EVENT_DELIVERY,    [RESULT_DEFERRED] = EVENT_TRANSIENT_FAILURE,
+        [RESULT_FAILED] = EVENT_BOUNCE,         [RESULT_DROPPED] = EVENT_ADMIN_DROP,
+        [RESULT_SUPPRESSED] = EVENT_SUPPRESSED,
     };
     assert(to->kind != RESULT_PARKED);
     char id[MESSAGE_ID_TEXT], site[SITE_MAX];

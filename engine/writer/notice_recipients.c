@@ -93,7 +93,8 @@ static bool is_told(enum notice_kind kind, uint8_t result)
     case NOTICE_FAILED:
         return result == RESULT_FAILED;
     case NOTICE_EXPIRED:
-        return result != RESULT_DELIVERED && result != RESULT_DROPPED;
+        return result != RESULT_DELIVERED && result != RESULT_DROPPED &&
+               result != RESULT_SUPPRESSED;
     case NOTICE_DELAYED:
         return result == RESULT_DEFERRED;
     case NOTICE_CLEARED:

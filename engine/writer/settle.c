@@ -14,6 +14,7 @@
 #include "engine/tally/tally.h"
 #include "engine/writer/notice.h"
 #include "engine/writer/retry.h"
+#include "engine/writer/suppressor.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -33,10 +34,13 @@ enum { EXPIRED_AT_ONCE = 4096 };
 enum { SETTLE_LATER = 1 };
 
 void settle_init(struct settle *s, struct engine *engine, struct spool_reader *reader,
-                 const struct notice_log *log)
+                 struct suppressor *suppressor, const struct notice_log *log)
 {
-    *s = (struct settle){
-        .engine = engine, .reader = reader, .log = *log, .expired_at_once = EXPIRED_AT_ONCE};
+    *s = (struct settle){.engine = engine,
+                         .reader = reader,
+                         .suppressor = suppressor,
+                         .log = *log,
+                         .expired_at_once = EXPIRED_AT_ONCE};
     list_init(&s->touched);
     list_init(&s->delivered);
 }
@@ -132,10 +136,9 @@ static void count(struct engine *e, const struct result *r)
 {
     for (uint32_t i = 0; i < r->count; i++) {
         _Atomic uint64_t *counters[RESULT_KIND_COUNT] = {
-            [RESULT_DELIVERED] = &e->delivered,
-            [RESULT_DEFERRED] = &e->deferred,
-            [RESULT_FAILED] = &e->failed,
-            [RESULT_DROPPED] = &e->dropped,
+            [RESULT_DELIVERED] = &e->delivered,   [RESULT_DEFERRED] = &e->deferred,
+            [RESULT_FAILED] = &e->failed,         [RESULT_DROPPED] = &e->dropped,
+            [RESULT_SUPPRESSED] = &e->suppressed,
         };
         _Atomic uint64_t *counter = counters[r->recipients[i].kind];
         if (counter != NULL) {
@@ -552,8 +555,12 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
         }
         log_results(s, m);
         m->account.is_settled = m->account.is_removed = false;
-        int err = m->account.pending == 0 ? settle_message(s, txn, m, now)
-                                          : store_states(txn, m, m->account.fresh, false);
+        int err = suppressor_results(s->suppressor, txn, m);
+        if (err != 0) {
+            return err;
+        }
+        err = m->account.pending == 0 ? settle_message(s, txn, m, now)
+                                      : store_states(txn, m, m->account.fresh, false);
         if (err == SETTLE_LATER) {
             postpone(s, m);
             continue;

@@ -20,16 +20,18 @@ struct engine;
 struct intake;
 struct message;
 struct result;
+struct suppressor;
 
 struct settle {
     struct engine *engine;
-    struct spool_reader *reader; /* the writer's own; for notices */
-    struct list touched;         /* messages with results that are not durable yet */
-    struct list delivered;       /* likewise, but every recipient is delivered and only the journal
+    struct spool_reader *reader;   /* the writer's own; for notices */
+    struct suppressor *suppressor; /* the writer's own */
+    struct list touched;           /* messages with results that are not durable yet */
+    struct list delivered;   /* likewise, but every recipient is delivered and only the journal
                                   * has the message: a removal in the journal is enough */
-    bool is_journal_only;        /* the commit under way writes only `delivered`, to the journal */
-    struct notice_log log;       /* event lines that must be written before the commit */
-    struct intake **notices;     /* bounces put into the current transaction */
+    bool is_journal_only;    /* the commit under way writes only `delivered`, to the journal */
+    struct notice_log log;   /* event lines that must be written before the commit */
+    struct intake **notices; /* bounces put into the current transaction */
     uint32_t notice_count, notice_capacity;
     uint64_t notice_bytes;     /* contents of these notices */
     bool has_deferred;         /* the current transaction defers something */
@@ -71,7 +73,7 @@ uint64_t settle_committed(struct settle *s, void (*done)(void *ctx, struct messa
 void settle_failed(struct settle *s);
 
 void settle_init(struct settle *s, struct engine *engine, struct spool_reader *reader,
-                 const struct notice_log *log);
+                 struct suppressor *suppressor, const struct notice_log *log);
 /* Drop everything, at shutdown. */
 void settle_fini(struct settle *s);
 

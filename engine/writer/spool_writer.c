@@ -19,6 +19,7 @@
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
+#include "engine/post/suppress_batch.h"
 #include "engine/reply/reply_set.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
@@ -31,6 +32,7 @@
 #include "engine/writer/notice.h"
 #include "engine/writer/reaction_log.h"
 #include "engine/writer/settle.h"
+#include "engine/writer/suppressor.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -62,6 +64,7 @@ struct spool_writer {
     struct outbox *to_workers;   /* [engine->worker_count + 2], the last: the http thread and
                                   * the one that reports on TLS */
     struct settle settle;
+    struct suppressor suppressor;
     struct journaled journaled;
     struct spool_reader *reader;
     struct buf log;        /* event lines not yet in the file */
@@ -75,7 +78,6 @@ struct spool_writer {
     bool is_broken;
     usec_t retry_at;
     usec_t synced;        /* monotonic: last sync of the event log */
-    usec_t space_seen;    /* monotonic: last look at the free space */
     usec_t delivered_due; /* monotonic: settle.delivered must be written by then; 0: it is empty */
     usec_t touched_due;   /* likewise for results that need a transaction */
     usec_t journal_after; /* monotonic: the journal failed and is not used before */
@@ -125,7 +127,8 @@ int spool_writer_new(struct engine *engine, struct spool_writer **ret)
     /* Out of memory: the lines of expired recipients have no class. */
     const struct notice_log log = {
         .lines = &w->log, .write = write_gathered, .ctx = w, .matcher = reply_matcher_new()};
-    settle_init(&w->settle, engine, w->reader, &log);
+    suppressor_init(&w->suppressor, engine);
+    settle_init(&w->settle, engine, w->reader, &w->suppressor, &log);
     reaction_log_init(&w->reactions, engine->limits, engine->events, wake_writer, w);
     if (err == 0) {
         err = housekeeping_init(&w->housekeeping, engine);
@@ -152,6 +155,8 @@ static void drop_writer_letter(const struct letter *letter)
         intake_free(letter_take_store(letter));
     } else if (letter->kind == LETTER_RESULT) {
         result_free(letter_take_result(letter));
+    } else if (letter->kind == LETTER_SUPPRESS) {
+        suppress_batch_free(letter_take_suppress(letter));
     } else if (letter->kind == LETTER_DAMAGED) {
         free(letter_take_damaged(letter));
     } else if (letter->kind == LETTER_PARK) {
@@ -172,6 +177,7 @@ void spool_writer_free(struct spool_writer *w)
     }
     post_fini(&w->post);
     settle_fini(&w->settle);
+    suppressor_fini(&w->suppressor);
     journaled_fini(&w->journaled);
     spool_reader_free(w->reader);
     housekeeping_fini(&w->housekeeping);
@@ -217,6 +223,12 @@ static void take_park(struct spool_writer *w, const struct letter *letter)
     free(from);
 }
 
+/* It stands behind those to the workers. */
+static struct outbox *to_http(struct spool_writer *w)
+{
+    return &w->to_workers[w->engine->worker_count];
+}
+
 static void take_writer_letter(struct spool_writer *w, const struct letter *letter) ON_ROLE(w->post)
 {
     switch (letter->kind) {
@@ -240,6 +252,9 @@ static void take_writer_letter(struct spool_writer *w, const struct letter *lett
         break;
     case LETTER_PARK:
         take_park(w, letter);
+        break;
+    case LETTER_SUPPRESS:
+        suppressor_take(&w->suppressor, letter_take_suppress(letter), to_http(w));
         break;
     case LETTER_RETURNED:
         take_back(w, letter_take_returned(letter));
@@ -278,6 +293,7 @@ static int write_batch(struct spool_writer *w)
     if (err != 0) {
         return err;
     }
+    suppressor_begin(&w->suppressor);
     err = journaled_put(&w->journaled, txn);
     if (err == 0) {
         err = spool_absorb_journal(txn);
@@ -297,10 +313,12 @@ static int write_batch(struct spool_writer *w)
                   ? 0
                   : in->error;
     }
+    err = err == 0 ? suppressor_put(&w->suppressor, txn) : err;
     if (err == 0) {
         err = spool_forget_flows(txn);
     }
     if (err == 0) {
+        buf_append_slice(&w->log, buf_slice(&w->suppressor.lines));
         err = write_log(w);
     }
     if (err != 0) {
@@ -460,6 +478,7 @@ static void batch_committed(struct spool_writer *w, bool is_journal) ON_ROLE(w->
     w->batch_bytes = 0;
     engine_durable(w->engine, durable);
     if (!is_journal) {
+        suppressor_committed(&w->suppressor, to_http(w));
         if (w->housekeeping.damaged_count > 0) {
             admission_doubt(&w->admission);
         }
@@ -476,6 +495,7 @@ static void refuse_parts(struct spool_writer *w, int err)
     }
     w->part_count = 0;
     w->batch_bytes = 0;
+    suppressor_refuse(&w->suppressor, err, to_http(w));
 }
 
 static void wake_all(void *ctx)
@@ -534,28 +554,6 @@ static void try_again(struct spool_writer *w) ON_ROLE(w->post)
     w->is_broken = false;
     engine_gate_clear(w->engine, ENGINE_GATE_BROKEN);
     log_info("spool: works again");
-}
-
-static void watch_space(struct spool_writer *w)
-{
-    usec_t now = clock_mono();
-    if (now - w->space_seen < 100 * USEC_PER_MSEC) {
-        return;
-    }
-    w->space_seen = now;
-    uint64_t reserve = w->engine->config->spool.reserve;
-    uint64_t free_bytes = spool_store_free_bytes(w->engine->store);
-    atomic_store_explicit(&w->engine->free_bytes, free_bytes, memory_order_relaxed);
-    bool is_low = (engine_gate(w->engine) & ENGINE_GATE_LOW_SPACE) != 0;
-    if (!is_low && free_bytes < reserve) {
-        log_warning("spool: %llu bytes free, below spool_reserve; new mail is refused with 452",
-                    (unsigned long long)free_bytes);
-        engine_gate_set(w->engine, ENGINE_GATE_LOW_SPACE);
-    } else if (is_low && free_bytes >= reserve + reserve / 16) {
-        log_info("spool: space is back, mail is accepted again");
-        engine_gate_clear(w->engine, ENGINE_GATE_LOW_SPACE);
-        spool_store_restore_ballast(w->engine->store);
-    }
 }
 
 /* --- the thread ------------------------------------------------------------------------------- */
@@ -625,7 +623,8 @@ static enum commit next_commit(struct spool_writer *w) ON_ROLE(w->post)
     bool has_touched = w->touched_due != 0 && (is_urgent || now >= w->touched_due);
     bool is_last = is_stopping && !spool_journal_is_empty(w->engine->store);
     bool is_damaged = spool_store_is_damaged(w->engine->store); /* spool_begin examines it */
-    if (has_touched || is_last || is_damaged || now >= journaled_due(&w->journaled)) {
+    if (has_touched || suppressor_is_due(&w->suppressor) || is_last || is_damaged ||
+        now >= journaled_due(&w->journaled)) {
         return COMMIT_TABLES;
     }
     if (!has_parts && !has_delivered) {
@@ -695,7 +694,7 @@ static void pass(struct spool_writer *w) ON_ROLE(w->post)
             batch_failed(w, err);
         }
     }
-    watch_space(w);
+    housekeeping_watch_space(&w->housekeeping);
     reaction_log_write(&w->reactions, clock_mono(), false);
     sync_log(w);
 }
@@ -705,7 +704,8 @@ static void pass(struct spool_writer *w) ON_ROLE(w->post)
 static bool has_rest(const struct spool_writer *w)
 {
     bool has_results = w->touched_due == 0 && !list_is_empty(&w->settle.touched);
-    return !w->is_broken && (has_results || w->housekeeping.discard_count > 0);
+    return !w->is_broken &&
+           (has_results || w->housekeeping.discard_count > 0 || suppressor_is_due(&w->suppressor));
 }
 
 static usec_t earlier(usec_t a, usec_t b)

@@ -26,7 +26,7 @@ ROOMS = [
     'engine/state',
     'engine/post', 'engine/order', 'engine/tally', 'engine/tls_report', 'engine/worker', 'engine/trace', 'engine/outbound',
     'engine/inbound', 'engine/writer', 'engine/activator', 'engine/schedule', 'engine/feed',
-    'engine/http', 'engine/census', 'engine/lane', 'engine/report', 'engine', 'engine/cli',
+    'engine/http', 'engine/census', 'engine/lane', 'engine/suppression', 'engine/report', 'engine', 'engine/cli',
     'bench/tool', 'bench/sink', 'bench/source', 'bench/zone', 'bench/sim', 'bench/stage', 'bench',
 ]
 # Rooms that need less than their folder may.

@@ -38,7 +38,7 @@ AFTER = {'hostname': 'after.test', 'relay_from': ['127.0.0.1', '10.0.0.0/8'], 'u
          'tls_ca_file': 'FILE2', 'tls_certificate': 'FILE2', 'tls_key': 'KEY2', 'smtp_tls_cert_file': 'FILE2',
          'smtp_tls_key_file': 'KEY2', 'tokens_file': 'TOKENS2', 'secret_file': 'PASSWORD2',
          'smtp_auth_password_file': 'PASSWORD2', 'socks5_password_file': 'PASSWORD2', 'transport': 'plain',
-         ('dkim', 'headers'): ['List-Id'], ('dkim', 'expire'): '9d',
+         ('dkim', 'headers'): ['List-Id'], ('dkim', 'expire'): '9d', 'hard_bounce': '2 in 7d', 'complaint': 'no', 'unsubscribe': '3 in 1d', 'mailbox_full': '5 in 30d',
          'user': 'nobody', 'defer_transports': ['proxied'], 'smtp_tls_security_level': 'encrypt'}
 # Not at the same time as what else is drawn: they exclude each other, or what they say is tried.
 APART = {('source', 'haproxy'), ('source', 'socks5'), ('source', 'socks5_user'), ('source', 'socks5_password_file'),
@@ -46,7 +46,7 @@ APART = {('source', 'haproxy'), ('source', 'socks5'), ('source', 'socks5_user'),
 # Threads, the spool, and sockets; nothing else.
 RESTART = {('', 'workers'), ('', 'scheduler_threads'), ('', 'dkim_threads'), ('', 'user'), ('', 'map_size'), ('', 'spool_reserve'),
            ('', 'spool_ballast'), ('', 'spool_journal'), ('spool', 'path'), ('event_log', 'path'), ('control', 'path')}
-TITLES = {'listener': None, 'http': None, 'webhook': 'http://127.0.0.1:9/hook', 'csv': 'CSV', 'tenant': 'acme', 'dkim': 's._domainkey.k.test',
+TITLES = {'listener': None, 'http': None, 'webhook': 'http://127.0.0.1:9/hook', 'csv': 'CSV', 'tenant': 'acme', 'dkim': 's._domainkey.k.test', 'suppression': 'acme',
           'source': 'given', 'pool': 'out', 'transport': 'smtp', 'provider': 'p', 'domain': 'd.test',
           'route': 'r.test'}
 
@@ -122,6 +122,7 @@ def test_each_key_is_applied_or_named(place):
         daemon.tls_report = of('tls_report')
         daemon.webhooks, daemon.csvs = {TITLES['webhook']: of('webhook')}, {files.names['CSV']: of('csv')}
         daemon.tenants, daemon.dkims = {'acme': of('tenant')}, {TITLES['dkim']: of('dkim')}
+        daemon.suppressions = {'acme': of('suppression')}
         daemon.sources = {'given': of('source'), 'plain': {}}
         daemon.pools = {'out': {'sources': ['plain'], 'weights': [1], **of('pool')}, 'other': {'sources': ['plain']}}
         daemon.transports = {'smtp': of('transport'), 'plain': {}, 'proxied': {}}

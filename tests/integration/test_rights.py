@@ -34,6 +34,8 @@ RIGHTS = {
     'GET /v1/why': OWN_LOOK, 'GET /v1/events': OWN_LOOK, 'GET /v1/orders': OWN_LOOK,
     'POST /v1/orders': OWN_CHANGE, 'DELETE /v1/orders/:id': OWN_CHANGE,
     'POST /v1/inject': INJECT,
+    'GET /v1/suppressions': OWN_LOOK, 'GET /v1/suppressions/:id': OWN_LOOK,
+    'POST /v1/suppressions': OWN_CHANGE, 'DELETE /v1/suppressions/:id': OWN_CHANGE,
     'GET /v1': LOOK, 'GET /v1/status': LOOK, 'GET /v1/destinations': LOOK, 'GET /v1/sites': LOOK,
     'GET /v1/lanes': LOOK, 'GET /v1/hosts': LOOK, 'GET /v1/transports': LOOK, 'GET /v1/sources': LOOK,
     'GET /v1/trace': LOOK, 'GET /v1/config': LOOK, 'GET /v1/tenants': LOOK, 'GET /v1/responses': LOOK,
@@ -103,7 +105,7 @@ def doors(module_place):
 
 # --- every route, every kind ---------------------------------------------------------------------------
 
-BODIES = {'POST /v1/flush': {'dry_run': True}, 'POST /v1/orders': {}, 'POST /v1/lanes': {}, 'POST /v1/inject': {},
+BODIES = {'POST /v1/flush': {'dry_run': True}, 'POST /v1/orders': {}, 'POST /v1/lanes': {}, 'POST /v1/inject': {}, 'POST /v1/suppressions': {},
           'POST /v1/reload': {}, 'POST /v1/drain': {'for': 'no span'}}
 
 
@@ -513,3 +515,24 @@ def test_no_token_gives_a_class_that_the_tenant_may_not_use(place):
         lowered = sum(found != recipient.split('@')[0].rsplit('.', 1)[1] for recipient, found in expected.items()
                       if f'.{tenant}.' in recipient.replace('of.acme', 'of'))
         assert rows[tenant] == lowered, tenant
+
+
+def test_a_tenant_changes_its_own_list_alone(doors):
+    def put(kind, body, **params):
+        return doors.ask(kind, 'POST', '/v1/suppressions', body, **params)[0]
+
+    assert put('control', {'address': 'all@x.test', 'source': 'the operator'}) == 200
+    assert put('control', {'address': 'evil@x.test', 'tenant': 'evil'}) == 200
+    assert put('full of acme', {'address': 'own@x.test'}) == 200
+    assert put('full of acme', {'address': 'own@x.test', 'tenant': 'evil'}) == 403
+    assert put('full of acme', {'address': 'own@x.test'}, tenant='evil') == 403
+    assert [one['address'] for one in doors.lines('read of acme', '/v1/suppressions')[:-1]] == ['own@x.test']
+    assert doors.ask('read of acme', 'GET', '/v1/suppressions', tenant='')[0] == 403
+    assert doors.ask('read of acme', 'GET', '/v1/suppressions', tenant='evil')[0] == 403
+    for path in ('all@x.test', 'evil@x.test'):
+        assert doors.ask('full of acme', 'DELETE', f'/v1/suppressions/{path}')[0] == 404
+    status, body = doors.ask('read of acme', 'GET', '/v1/suppressions/all@x.test')
+    assert status == 200 and json.loads(body)['source'] == ''
+    assert doors.ask('full of acme', 'DELETE', '/v1/suppressions/own@x.test')[0] == 200
+    kept = {(one['tenant'], one['address']) for one in doors.lines('control', '/v1/suppressions')[:-1]}
+    assert kept == {('', 'all@x.test'), ('evil', 'evil@x.test')}

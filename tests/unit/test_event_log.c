@@ -205,8 +205,8 @@ static void every_field_has_its_place(void **state)
 static void empty_fields_are_left_out(void **state)
 {
     static const char *const names[EVENT_TYPE_COUNT] = {
-        "Reception",  "Delivery",    "TransientFailure", "Bounce",
-        "Expiration", "AdminBounce", "AdminDrop"};
+        "Reception",   "Delivery",  "TransientFailure", "Bounce",           "Expiration",
+        "AdminBounce", "AdminDrop", "Suppressed",       "SuppressionAdded", "SuppressionRemoved"};
     for (int type = 0; type < EVENT_TYPE_COUNT; type++) {
         const struct event event = {
             .type = (enum event_type)type, .id = SLICE("1"), .recipient_count = type == 0 ? 7 : 0};

@@ -11,6 +11,7 @@
 #include "engine/tally/tally.h"
 #include "engine/writer/journaled.h"
 #include "engine/writer/settle.h"
+#include "engine/writer/suppressor.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>
@@ -28,6 +29,7 @@ static struct config config;
 static struct settings settings;
 static struct buf lines;
 static struct settle settle;
+static struct suppressor suppressor;
 static struct journaled journaled;
 static unsigned settled;
 static uint64_t told, told_of_flow; /* place of the newest of nobody, of a tenant */
@@ -58,7 +60,8 @@ static int set_up(void **state)
     engine->settings = &settings;
     engine->tally = tally_new(&config);
     assert_non_null(engine->tally);
-    settle_init(&settle, engine, reader, &(const struct notice_log){.lines = &lines});
+    suppressor_init(&suppressor, engine);
+    settle_init(&settle, engine, reader, &suppressor, &(const struct notice_log){.lines = &lines});
     journaled_init(&journaled);
     settled = 0;
     told = told_of_flow = 0;
@@ -71,6 +74,7 @@ static int tear_down(void **state)
     char command[160];
     journaled_fini(&journaled);
     settle_fini(&settle);
+    suppressor_fini(&suppressor);
     rcu_leave();
     rcu_drain();
     rcu_stop();

@@ -16,6 +16,7 @@
 #include "engine/tally/tally.h"
 #include "engine/writer/bounce.h"
 #include "engine/writer/settle.h"
+#include "engine/writer/suppressor.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>
@@ -31,6 +32,7 @@ static struct config config;
 static struct settings settings;
 static struct buf lines;
 static struct settle settle;
+static struct suppressor suppressor;
 static struct buf notice;       /* contents of the last commit's notices */
 static struct message *settled; /* given back by the last commit */
 
@@ -63,7 +65,8 @@ static int set_up(void **state)
     engine->settings = &settings;
     engine->tally = tally_new(&config);
     assert_non_null(engine->tally);
-    settle_init(&settle, engine, reader, &(const struct notice_log){.lines = &lines});
+    suppressor_init(&suppressor, engine);
+    settle_init(&settle, engine, reader, &suppressor, &(const struct notice_log){.lines = &lines});
     settled = NULL;
     return 0;
 }
@@ -72,6 +75,7 @@ static int tear_down(void **state)
 {
     char command[160];
     settle_fini(&settle);
+    suppressor_fini(&suppressor);
     rcu_leave();
     buf_fini(&lines);
     buf_fini(&notice);

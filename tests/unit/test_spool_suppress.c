@@ -164,6 +164,23 @@ static void entries_survive_a_restart(void **state)
     assert_int_equal(find("shop", "joe@example.com", now), 0);
 }
 
+/* As after a kill: the lock file has a process id, and all leaves are looked at. */
+static void entries_are_counted_after_a_kill(void **state)
+{
+    (void)add("shop", "joe@example.com", now, 0);
+    (void)add("", "@example.net", now, 0);
+    down();
+    char path[160];
+    (void)snprintf(path, sizeof(path), "%s/spool.lock", folder);
+    FILE *lock = fopen(path, "w");
+    assert_non_null(lock);
+    assert_true(fputs("1\n", lock) >= 0);
+    assert_int_equal(fclose(lock), 0);
+    up();
+    assert_int_equal(spool_suppress_count(store), 2);
+    assert_int_equal(find("shop", "joe@example.com", now), 0);
+}
+
 /* --- strikes -------------------------------------------------------------------------------------- */
 
 static uint32_t strike(const char *address, uint64_t message_id, usec_t at)
@@ -345,6 +362,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(sweep_goes_round, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_aborted_is_not_there, setup, teardown),
         cmocka_unit_test_setup_teardown(entries_survive_a_restart, setup, teardown),
+        cmocka_unit_test_setup_teardown(entries_are_counted_after_a_kill, setup, teardown),
         cmocka_unit_test_setup_teardown(strikes_count_messages_within_a_span, setup, teardown),
         cmocka_unit_test_setup_teardown(a_clock_set_back_counts_as_now, setup, teardown),
         cmocka_unit_test_setup_teardown(old_strikes_are_swept, setup, teardown),

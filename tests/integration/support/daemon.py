@@ -53,7 +53,7 @@ class Sluice:
                  sources=None, pools=None, dns=None, env=None, address='127.0.0.1',
                  http=None, event_log=None, tenants=None,
                  webhooks=None, csvs=None, replies=None, providers=None, domains=None, dkims=None,
-                 tls_report=None):
+                 tls_report=None, suppressions=None):
         self.folder = str(folder)
         self.address = address
         self.port = free_port(address)
@@ -80,6 +80,7 @@ class Sluice:
         self.event_log, self.webhooks, self.csvs = event_log or {}, webhooks or {}, csvs or {}
         self.replies, self.tls_report = replies or {}, tls_report or {}
         self.dkims = dkims or {}
+        self.suppressions = suppressions or {}
         self.providers, self.domains = providers or {}, domains or {}
         self.routes = routes or {'*': ('smtp', None)}
         # Nothing may leave the machine: without a server of its own a test resolves nothing.
@@ -102,7 +103,8 @@ class Sluice:
         text += section(f'listener "{self.address}:{self.port}"', self.listener)
         if self.http is not None:
             text += section(f'http "{self.address}:{self.http_port}"', self.http)
-        for kind, items in (('dkim', self.dkims), ('tenant', self.tenants), ('source', self.sources),
+        for kind, items in (('dkim', self.dkims), ('tenant', self.tenants),
+                            ('suppression', self.suppressions), ('source', self.sources),
                             ('pool', self.pools), ('provider', self.providers),
                             ('domain', self.domains)):
             for name, options in items.items():
