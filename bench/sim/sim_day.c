@@ -179,8 +179,8 @@ static double excess_at(const struct day *d, int place)
         const struct holding *h = &d->holdings[i][place];
         double weight = weights[group_of(i)];
         if (h->is_steady) {
-            most = fmax(most, (h->given - 1) / weight);
-            least = fmin(least, (h->given + 1) / weight);
+            most = fmax(most, (h->given - 1.0) / weight);
+            least = fmin(least, (h->given + 1.0) / weight);
         }
     }
     return most - least;
