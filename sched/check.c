@@ -412,8 +412,7 @@ static int check_parked(const struct sched *s, const struct job *j, struct sched
         HOLD_TRUE(tree_node_is_linked(&p->in_parked) == peer_is_waiting(p));
         if (flows_take_turns(s)) {
             HOLD_TRUE(!may_go(s, p) ||
-                      (!job_is_blocked(j) &&
-                       tree_node_is_linked(&p->destination->party->turn->in_ready)));
+                      (!job_is_blocked(j) && turn_finds(s, p->destination, j->flow)));
             continue;
         }
         /* Selection finds it when it can go on. */

@@ -90,6 +90,7 @@ struct sched_entry *entry_new(struct sched *s, struct peer *p, uint32_t capacity
     e->connection = ENTRY_NO_CONNECTION;
     e->state = ENTRY_NEW;
     e->is_withdrawn = false;
+    e->is_charged = false;
     e->is_paced = false;
     if (entry_reserve(s, e, capacity) != 0) {
         release_entry(s, e);
@@ -208,7 +209,7 @@ static void recount_in_flight(struct sched *s, struct sched_destination *d)
 void entry_select(struct sched *s, struct sched_entry *e)
 {
     if (flows_take_turns(s)) {
-        turn_charge(s, e->peer, e->count);
+        turn_charge(s, e);
     }
     leave_waiting(s, e);
     e->state = ENTRY_BUSY;
@@ -293,7 +294,7 @@ static void link_again(struct sched *s, struct sched_entry *e)
     shared_add(&s->shared.entries_waiting, 1);
     if (flows_take_turns(s)) {
         turn_count_waiting(s, p, 1);
-        turn_give_back(s, p, e->count);
+        turn_give_back(s, e);
     }
     j->selected_entries--;
     j->slots_available--;

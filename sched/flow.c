@@ -11,6 +11,7 @@
 #include "sched/job.h"
 #include "sched/parking.h"
 #include "sched/place/handover.h"
+#include "sched/place/shortage.h"
 #include "sched/shared.h"
 #include "sched/transport.h"
 #include "sched/turn.h"
@@ -45,6 +46,7 @@ void flow_init(struct flow *f)
     turn_init_flow(f);
     list_init(&f->holds);
     list_init(&f->passed_shares);
+    shortage_init_flow(f);
     list_init(&f->all);
     tree_node_init(&f->in_live);
     list_init(&f->connections);
@@ -60,6 +62,7 @@ void flow_init_lists(struct sched *s)
         tree_init(&all->holders[i], holder_key);
     }
     list_init(&all->touched);
+    list_init(&all->unlimited);
     list_init(&all->all);
     flow_init(&s->flow);
     s->flow.number = all->numbers = 1;
@@ -87,6 +90,7 @@ static void unlink_live(struct flow *f, struct flows *all)
 static void free_flow(struct sched *s, struct flow *f)
 {
     assert(list_is_empty(&f->holds) && list_is_empty(&f->passed_shares));
+    assert(tree_is_empty(&f->seeks) && list_is_empty(&f->loose));
     unlink_live(f, &s->flows);
     list_remove(&f->all);
     if (f != &s->flow) {
@@ -248,6 +252,14 @@ void flow_wake(struct sched *s, struct flow *f)
     }
     if (!list_is_empty(&f->passed_shares)) {
         turn_retry(s, f);
+    }
+}
+
+void flow_await_slot(struct sched *s, struct flow *f)
+{
+    f->passed_without_slot = true;
+    if (!tree_node_is_linked(&f->in_live)) {
+        tree_insert(&s->flows.slotless[f->key.class], &f->in_live);
     }
 }
 

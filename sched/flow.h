@@ -51,6 +51,8 @@ struct flow {
     struct tree_node in_live;    /* sched.flows.live or .slotless, by what it holds */
     struct list holds;           /* turn.in_flow: open places where it has the turn */
     struct list passed_shares;   /* share.passed: places where it had the turn in vain */
+    struct tree seeks;           /* share.in_seeks: where it could use a slot; some no more */
+    struct list loose;           /* share.in_list: likewise, and no job is parked there */
     struct list all;             /* sched.flows.all */
     struct table_node node;      /* sched.flows.by_key; not the first one */
 };
@@ -63,11 +65,13 @@ struct flows {
     struct tree holders[SCHED_CLASSES];  /* flow.in_holders: those that keep connections */
     bool has_given;                      /* some were given over since the last action */
     uint32_t giving;                     /* flow.giving of all */
+    uint64_t pass;                       /* of sched/place/handover.c, by number */
     struct table by_key;
     struct table stands, shares, stakes; /* sched/turn.h */
     uint64_t numbers;                    /* given to flows and turns */
     struct floors floors;                /* of selections */
     struct list touched;                 /* turn.touched */
+    struct list unlimited;               /* turn.in_unlimited */
 };
 
 /* As new, without a job. */
@@ -97,6 +101,8 @@ void flow_hold(struct sched *s, struct flow *f, int change);
 bool flow_has_current(struct sched *s);
 /* Which flow is looked at next; NULL: none. */
 struct flow *flow_pick(struct sched *s);
+/* It has something that lacks a slot: it is looked at anew when there is one. */
+void flow_await_slot(struct sched *s, struct flow *f);
 /* Nothing of it can be selected. */
 void flow_rest(struct sched *s, struct flow *f);
 

@@ -3,6 +3,7 @@
 
 #include "sched/candidate.h"
 #include "sched/place/host_queue.h"
+#include "sched/place/shortage.h"
 #include "sched/place/site.h"
 #include "sched/preempt.h"
 #include "sched/recipient_pool.h"
@@ -317,13 +318,24 @@ static const struct party *first_at_sites(const struct sched *s)
     return container_of(stand->parties.first, const struct party, in_ready);
 }
 
-struct job *parking_next(const struct sched *s, const struct flow *f, uint64_t position)
+/* NULL: there is none. */
+static struct job *first_for_slot(struct flow *f)
+{
+    const struct share *share = shortage_first(f);
+    return share == NULL ? NULL : turn_first_job(share);
+}
+
+struct job *parking_next(const struct sched *s, struct flow *f, uint64_t position)
 {
     const struct tree_node *n = tree_find_from(&f->runnable, position);
     struct job *next = n == NULL ? NULL : container_of(n, struct job, in_place);
     if (flows_take_turns(s)) {
         next = earlier_of(next, turn_first(f, OPEN_NOW), position);
-        return connection_has_slot(s) ? earlier_of(next, turn_first(f, OPEN_SLOT), position) : next;
+        if (connection_has_slot(s)) {
+            next = earlier_of(next, turn_first(f, OPEN_SLOT), position);
+            next = earlier_of(next, first_for_slot(f), position);
+        }
+        return next;
     }
     next = earlier_job(next, first_ready(f, OPEN_NOW));
     if (connection_has_slot(s)) {

@@ -48,7 +48,7 @@ bool parking_blocks(const struct sched *s, const struct sched_destination *d);
  * turns. */
 uint64_t parking_first_position(const struct sched_destination *d);
 /* The first job of a flow from a position on that must be looked at; NULL when none is left. */
-struct job *parking_next(const struct sched *s, const struct flow *f, uint64_t position);
+struct job *parking_next(const struct sched *s, struct flow *f, uint64_t position);
 /* Where destinations take turns: the one with the least number of those that are open; NULL: none. */
 const struct sched_destination *parking_first_destination(const struct sched *s);
 

@@ -9,6 +9,7 @@
 #include "sched/job.h"
 #include "sched/parking.h"
 #include "sched/place/handover.h"
+#include "sched/place/shortage.h"
 #include "sched/place/site.h"
 #include "sched/transport.h"
 #include "sched/turn.h"
@@ -72,6 +73,7 @@ static struct turn *obtain_turn(struct sched *s, struct party *p)
     t->party = p;
     t->number = ++s->flows.numbers;
     turn_init_trees(t);
+    shortage_init_turn(t);
     tree_node_init(&t->in_ready);
     list_init(&t->in_flow);
     list_init(&t->passed);
@@ -84,6 +86,7 @@ static void settle_turn(struct sched *s, struct turn *t)
 {
     if (t->shares == 0) {
         list_remove(&t->touched);
+        list_remove(&t->in_unlimited);
         t->party->turn = NULL;
         s->host.release(s->host.ctx, t);
     }
@@ -143,6 +146,7 @@ static struct share *new_share(struct sched *s, struct flow *f, struct turn *t)
     share->stake = stake;
     share->node.hash = pair_hash(s, f->number, t->number);
     turn_init_share(share);
+    shortage_init_share(share);
     tree_node_init(&share->in_turn);
     list_init(&share->in_passed);
     list_init(&share->in_flow);
@@ -279,7 +283,7 @@ void turn_leave(struct sched *s, struct sched_destination *d)
     list_foreach(stand, &d->stands, struct stand, in_destination)
     {
         struct share *share = stand->share;
-        turn_unfile_stand(stand);
+        turn_unfile_stand(s, stand);
         turn_count_share(s, share, -(int)stand->waiting);
         stand->share = NULL;
         stand->was_marked = share->tag == stand->flow->tag;
@@ -298,7 +302,7 @@ void turn_arrive(struct sched *s, struct sched_destination *d)
         if (stand->was_marked) {
             stand->share->tag = stand->flow->tag;
         }
-        turn_file_stand(stand);
+        turn_file_stand(s, stand);
         turn_ask_again(s, stand->share);
         turn_touch_one(s, stand->share->turn);
     }

@@ -6,13 +6,20 @@
  * finds nothing of a flow, for whatever reason (its messages are capped, their owner may not send), it is
  * passed where it had the turn, and the next one has it: so no room stays empty that any flow could
  * use. It is asked again when something of the flow changes, or of its destinations there. So each
- * event gives the turn to one flow, however many wait, and costs O(log n). */
+ * event gives the turn to one flow, however many wait, and costs O(log n).
+ *
+ * A party that has room when no slot is left is short of one until it is closed. Nobody has the turn there: slots
+ * are the transport's, and go by what flows hold wherever they wait. Were it only looked for among flows that
+ * have a turn, then one that has it and holds many connections elsewhere, and so gets its next one last, would keep
+ * all others of the party waiting until slots are plenty. What goes by a slot has no price at the party: whoever was
+ * preferred there, because it held nothing elsewhere, would otherwise wait for as long afterwards. */
 #include "sched/turn.h"
 
 #include "base/hash.h"
 #include "sched/destination.h"
 #include "sched/job.h"
 #include "sched/parking.h"
+#include "sched/place/shortage.h"
 #include "sched/place/site.h"
 #include "sched/transport.h"
 
@@ -44,7 +51,7 @@ static uint64_t turn_key(const struct tree_node *n)
     return stand_key(container_of(n, const struct turn, in_ready)->whose->queue.first);
 }
 
-static struct job *first_job(const struct share *share)
+struct job *turn_first_job(const struct share *share)
 {
     const struct stand *stand = container_of(share->queue.first, const struct stand, in_queue);
     return container_of(stand->parked.first, struct peer, in_parked)->job;
@@ -102,7 +109,7 @@ void turn_give(struct turn *t, struct share *whose, enum openness need)
 struct job *turn_first(const struct flow *f, enum openness need)
 {
     const struct tree_node *n = f->turns[need].first;
-    return n == NULL ? NULL : first_job(container_of(n, const struct turn, in_ready)->whose);
+    return n == NULL ? NULL : turn_first_job(container_of(n, const struct turn, in_ready)->whose);
 }
 
 static NONNULL_RET struct stand *stand_of(const struct sched *s, const struct peer *p)
@@ -136,14 +143,22 @@ static void file_share(struct sched *s, struct share *share)
     turn_touch_one(s, t);
 }
 
+/* Whether it waits has changed, or whether it was passed. */
+static void file_anew(struct sched *s, struct share *share)
+{
+    file_share(s, share);
+    shortage_file(s, share);
+}
+
 /* What selection did not find there may be there now. */
 void turn_ask_again(struct sched *s, struct share *share)
 {
     if (list_is_linked(&share->in_passed)) {
         list_remove(&share->in_passed);
         list_remove(&share->in_flow);
-        file_share(s, share);
+        file_anew(s, share);
     }
+    shortage_ask_again(s, share);
 }
 
 void turn_count_share(struct sched *s, struct share *share, int change)
@@ -162,16 +177,17 @@ void turn_count_share(struct sched *s, struct share *share, int change)
         list_remove(&share->in_passed);
         list_remove(&share->in_flow);
     }
-    file_share(s, share);
+    file_anew(s, share);
 }
 
-static void refile_stand(struct stand *stand, bool is_there)
+static void refile_stand(struct sched *s, struct stand *stand, bool is_there)
 {
     struct share *share = stand->share;
     bool is_whose = share->turn->whose == share;
     if (is_whose) {
         unready(share->turn);
     }
+    shortage_unfile(share);
     if (tree_node_is_linked(&stand->in_queue)) {
         tree_remove(&share->queue, &stand->in_queue);
     }
@@ -181,18 +197,19 @@ static void refile_stand(struct stand *stand, bool is_there)
     if (is_whose) {
         make_ready(share->turn);
     }
+    shortage_file(s, share);
 }
 
-void turn_unfile_stand(struct stand *stand)
+void turn_unfile_stand(struct sched *s, struct stand *stand)
 {
-    refile_stand(stand, false);
+    refile_stand(s, stand, false);
 }
 
-void turn_file_stand(struct stand *stand)
+void turn_file_stand(struct sched *s, struct stand *stand)
 {
     const struct sched_destination *d = stand->destination;
     if (stand->share != NULL) { /* else its destination is on the move */
-        refile_stand(stand,
+        refile_stand(s, stand,
                      !tree_is_empty(&stand->parked) && (d->party == &d->own || d->is_willing));
     }
 }
@@ -215,27 +232,35 @@ static uint64_t price(const struct share *share, uint32_t recipients)
     return UNIT * recipients * campaigns / share->flow->weight;
 }
 
-void turn_charge(struct sched *s, const struct peer *p, uint32_t recipients)
+void turn_charge(struct sched *s, struct sched_entry *e)
 {
-    struct share *share = stand_of(s, p)->share;
+    struct share *share = stand_of(s, e->peer)->share;
     struct turn *t = share->turn;
     uint32_t class = share->flow->key.class;
     bool waits[SCHED_CLASSES];
+    e->is_charged = !t->is_free;
+    if (t->is_free) {
+        turn_touch_one(s, t); /* further entries may ride along */
+        return;
+    }
     for (int i = 0; i < SCHED_CLASSES; i++) {
         waits[i] = !tree_is_empty(&t->waiting[i]);
     }
-    flow_charge_class(s, &t->floors, waits, class, recipients);
+    flow_charge_class(s, &t->floors, waits, class, e->count);
     t->served[class] = share->start > t->served[class] ? share->start : t->served[class];
-    share->start += price(share, recipients);
+    share->start += price(share, e->count);
     file_share(s, share);
 }
 
-void turn_give_back(struct sched *s, const struct peer *p, uint32_t recipients)
+void turn_give_back(struct sched *s, struct sched_entry *e)
 {
-    struct share *share = stand_of(s, p)->share;
-    uint64_t now = share->turn->served[share->flow->key.class], paid = price(share, recipients);
-    share->start = share->start > now + paid ? share->start - paid : now;
-    file_share(s, share);
+    struct share *share = stand_of(s, e->peer)->share;
+    if (e->is_charged) {
+        uint64_t now = share->turn->served[share->flow->key.class], paid = price(share, e->count);
+        share->start = share->start > now + paid ? share->start - paid : now;
+        e->is_charged = false;
+        file_share(s, share);
+    }
 }
 
 /* --- jobs ----------------------------------------------------------------------------------------- */
@@ -245,7 +270,7 @@ void turn_park(struct sched *s, struct peer *p)
     struct stand *stand = stand_of(s, p);
     tree_insert(&stand->parked, &p->in_parked);
     if (stand->parked.first == &p->in_parked) {
-        turn_file_stand(stand);
+        turn_file_stand(s, stand);
     }
 }
 
@@ -255,20 +280,22 @@ void turn_unpark(struct sched *s, struct peer *p)
     bool was_first = stand->parked.first == &p->in_parked;
     tree_remove(&stand->parked, &p->in_parked);
     if (was_first) {
-        turn_file_stand(stand);
+        turn_file_stand(s, stand);
     }
 }
 
 void turn_mark(struct sched *s, const struct peer *p)
 {
-    stand_of(s, p)->share->tag = p->job->flow->tag;
+    struct share *share = stand_of(s, p)->share;
+    share->tag = p->job->flow->tag;
+    shortage_mark(share);
 }
 
 void turn_file_member(struct sched *s, struct sched_destination *d)
 {
     list_foreach(stand, &d->stands, struct stand, in_destination)
     {
-        turn_file_stand(stand);
+        turn_file_stand(s, stand);
         if (stand->share != NULL) {
             turn_ask_again(s, stand->share);
             turn_touch_one(s, stand->share->turn);
@@ -311,44 +338,81 @@ struct share *turn_first_share(const struct sched *s, const struct turn *t)
     return container_of(t->waiting[class].first, struct share, in_turn);
 }
 
-static bool blocks(const struct share *share)
+bool turn_blocks(const struct share *share)
 {
     const struct flow *f = share->flow;
     return share->tag == f->tag ||
-           (!tree_is_empty(&share->queue) && first_job(share)->position < f->passed);
+           (!tree_is_empty(&share->queue) && turn_first_job(share)->position < f->passed);
 }
 
-static void pass(struct sched *s, struct share *share)
+void turn_pass_share(struct sched *s, struct share *share)
 {
     list_push_back(&share->turn->passed, &share->in_passed);
     list_push_back(&share->flow->passed_shares, &share->in_flow);
-    file_share(s, share);
+    file_anew(s, share);
 }
 
-static void decide(struct sched *s, struct turn *t)
+/* Its capped messages ride on connections that are there. */
+static void ask_marked(struct sched *s, struct turn *t)
 {
-    enum openness need = turn_openness(s, t->party);
-    struct share *share = NULL;
-    if (need != OPEN_NOT && t->has_news) {
-        list_foreach_safe(passed, &t->passed, struct share, in_passed)
-        {
-            /* Its capped messages ride on connections that are there. */
-            if (passed->tag == passed->flow->tag) {
-                turn_ask_again(s, passed);
-            }
+    list_foreach_safe(passed, &t->passed, struct share, in_passed)
+    {
+        if (passed->tag == passed->flow->tag) {
+            turn_ask_again(s, passed);
         }
     }
-    t->has_news = false;
-    while (need != OPEN_NOT && (share = turn_first_share(s, t)) != NULL) {
+    if (t->is_free && !tree_is_empty(&t->party->idle)) {
+        shortage_ride(s, t);
+    }
+}
+
+/* Whether its next room is that of a slot, from now on. An idle connection is as good as one. */
+static bool become_free(struct sched *s, struct turn *t, enum openness need)
+{
+    const struct party *p = t->party;
+    bool was_free = t->is_free, has_slot = connection_has_slot(s);
+    t->is_short = need != OPEN_NOT && (t->is_short || (need == OPEN_SLOT && !has_slot));
+    t->is_free = t->is_short && (need == OPEN_SLOT || (has_slot && placement_is_idle(p)));
+    list_remove(&t->in_unlimited);
+    if (need == OPEN_SLOT && !t->is_short) {
+        list_push_back(&s->flows.unlimited, &t->in_unlimited);
+    }
+    if (t->is_free && !was_free) {
+        turn_give(t, NULL, OPEN_NOT);
+        shortage_begin(s, t);
+    }
+    return t->is_free;
+}
+
+/* NULL: nobody has something to look at. */
+static struct share *next_share(struct sched *s, struct turn *t, enum openness need)
+{
+    struct share *share;
+    while ((share = turn_first_share(s, t)) != NULL) {
         struct flow *f = share->flow;
-        if (blocks(share)) {
+        if (turn_blocks(share)) {
             job_unblock_all(s, f);
         }
         if (f->is_live || (f->passed_without_slot && need == OPEN_SLOT)) {
             break;
         }
-        pass(s, share);
+        turn_pass_share(s, share);
     }
+    return share;
+}
+
+static void decide(struct sched *s, struct turn *t)
+{
+    enum openness need = turn_openness(s, t->party);
+    bool is_free = become_free(s, t, need);
+    if (need != OPEN_NOT && t->has_news) {
+        ask_marked(s, t);
+    }
+    t->has_news = false;
+    if (is_free) {
+        return;
+    }
+    struct share *share = need == OPEN_NOT ? NULL : next_share(s, t, need);
     if (t->whose != share || t->ready_in != need) {
         turn_give(t, share, share == NULL ? OPEN_NOT : need);
     }
@@ -356,6 +420,13 @@ static void decide(struct sched *s, struct turn *t)
 
 void turn_settle_all(struct sched *s)
 {
+    if (!connection_has_slot(s)) {
+        while (!list_is_empty(&s->flows.unlimited)) {
+            struct turn *t = list_first(&s->flows.unlimited, struct turn, in_unlimited);
+            list_remove(&t->in_unlimited);
+            turn_touch_one(s, t);
+        }
+    }
     while (!list_is_empty(&s->flows.touched)) {
         struct turn *t = list_first(&s->flows.touched, struct turn, touched);
         decide(s, t);
@@ -366,7 +437,19 @@ void turn_settle_all(struct sched *s)
 bool turn_allows(const struct sched *s, const struct sched_destination *d, const struct flow *f)
 {
     const struct turn *t = d->party->turn;
-    return t != NULL && t->whose != NULL && t->whose->flow == f && destination_is_open(s, d);
+    if (t == NULL) {
+        return false;
+    }
+    bool is_turn = t->is_free ? connection_has_slot(s) : t->whose != NULL && t->whose->flow == f;
+    return is_turn && destination_is_open(s, d);
+}
+
+bool turn_finds(const struct sched *s, const struct sched_destination *d, const struct flow *f)
+{
+    const struct turn *t = d->party->turn;
+    const struct stand *stand = turn_stand(s, f, d);
+    return t->is_free ? stand != NULL && tree_node_is_linked(&stand->share->in_seeks)
+                      : tree_node_is_linked(&t->in_ready);
 }
 
 void turn_pass(struct sched *s, struct flow *f)
@@ -375,8 +458,11 @@ void turn_pass(struct sched *s, struct flow *f)
     list_foreach_safe(t, &f->holds, struct turn, in_flow)
     {
         if (t->ready_in == OPEN_NOW || has_slot) {
-            pass(s, t->whose);
+            turn_pass_share(s, t->whose);
         }
+    }
+    if (!f->passed_without_slot) {
+        shortage_rest(f);
     }
 }
 

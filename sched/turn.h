@@ -6,7 +6,8 @@
  *
  * Start-time fair queueing, in recipients selected: the share with the smallest tag goes, pays for what
  * it took by its weight, and a share that begins to wait starts at the virtual time, which is the tag of
- * the one served last. There is none of this while all mail is of one flow. Owner thread only. */
+ * the one served last. That is so where a party's window or pace is the limit; while it lacks nothing but a
+ * slot its room is any flow's. There is none of this while all mail is of one flow. Owner thread only. */
 #ifndef SCHED_TURN_H
 #define SCHED_TURN_H
 
@@ -32,13 +33,20 @@ struct turn {
     uint64_t served[SCHED_CLASSES];     /* the virtual time */
     struct floors floors;
     struct share *whose;       /* NULL: nobody's; it is as of the last settling */
+    bool is_short;             /* it lacked nothing but a slot, and was not closed since */
+    bool is_free;              /* nobody's, as its next room is that of a slot: any flow's;
+                                * sched/place/shortage.h */
+    struct list in_unlimited;  /* sched.flows.unlimited: it is not, and needs a slot */
+    struct list unheard;       /* share.in_list */
     enum openness ready_in;    /* what the party needs, slots aside; NOT: it is not open */
     struct tree_node in_ready; /* flow.ready: it is open, and jobs of its flow are parked */
     struct list in_flow;       /* flow.holds: it is open, and somebody's turn */
     struct list passed;        /* share.in_passed */
     struct list touched;       /* sched.flows.touched */
     uint32_t shares;           /* it goes with the last one */
-    bool has_news;             /* what was passed is asked again by the next settling */
+    uint32_t found;            /* connections, by the pass of that number; sched/place/handover.c */
+    uint64_t pass;
+    bool has_news; /* what was passed is asked again by the next settling */
 };
 
 /* A flow at a party. */
@@ -51,10 +59,13 @@ struct share {
     struct tree_node in_turn; /* turn.waiting, by start */
     struct list in_passed; /* turn.passed: selection found nothing of it, though it had the turn */
     struct list in_flow;   /* flow.passed_shares; likewise */
-    uint64_t start;        /* the tag of its next entry */
-    uint64_t tag;          /* = flow.tag: some job was passed over because of it (5.8) */
-    uint32_t stands;       /* it goes with the last one */
-    uint32_t waiting;      /* entries */
+    bool is_told;          /* its flow looks there for a slot; sched/place/shortage.h */
+    struct tree_node in_seeks; /* flow.seeks: it is told, and jobs are parked */
+    struct list in_list;       /* flow.loose: it is told, none is; turn.unheard: it is not */
+    uint64_t start;            /* the tag of its next entry */
+    uint64_t tag;              /* = flow.tag: some job was passed over because of it (5.8) */
+    uint32_t stands;           /* it goes with the last one */
+    uint32_t waiting;          /* entries */
 };
 
 /* A tenant at a party: its campaigns divide what it has. */
@@ -88,9 +99,9 @@ MUST_USE int turn_add_peer(struct sched *s, struct flow *f, struct sched_destina
 void turn_remove_peer(struct sched *s, const struct peer *p);
 /* So many more entries of it wait. */
 void turn_count_waiting(struct sched *s, const struct peer *p, int change);
-/* An entry of so many recipients was selected, or comes back as if it had not been. */
-void turn_charge(struct sched *s, const struct peer *p, uint32_t recipients);
-void turn_give_back(struct sched *s, const struct peer *p, uint32_t recipients);
+/* An entry was selected, or comes back as if it had not been. */
+void turn_charge(struct sched *s, struct sched_entry *e);
+void turn_give_back(struct sched *s, struct sched_entry *e);
 /* Its jobs are parked at the destination, or not any more. */
 void turn_park(struct sched *s, struct peer *p);
 void turn_unpark(struct sched *s, struct peer *p);
@@ -133,13 +144,21 @@ void turn_count_share(struct sched *s, struct share *share, int change);
 /* What selection did not find there may be there now. */
 void turn_ask_again(struct sched *s, struct share *share);
 /* Its first job, or whether its destination is willing, has changed; it leaves its share. */
-void turn_file_stand(struct stand *stand);
-void turn_unfile_stand(struct stand *stand);
+void turn_file_stand(struct sched *s, struct stand *stand);
+void turn_unfile_stand(struct sched *s, struct stand *stand);
 void turn_touch_one(struct sched *s, struct turn *t);
 /* What an entry of a willing destination needs to be placed now, but for a slot. */
 enum openness turn_openness(const struct sched *s, const struct party *p);
 struct share *turn_first_share(const struct sched *s,
                                const struct turn *t); /* NULL: nobody waits */
+/* A job that is parked there for the flow is found when it can go on. */
+bool turn_finds(const struct sched *s, const struct sched_destination *d, const struct flow *f);
+/* The first job parked there; there is one. */
+struct job *turn_first_job(const struct share *share);
+/* Some job of its flow was passed over because of it. */
+bool turn_blocks(const struct share *share);
+/* Its flow has nothing for it: it is asked again when something changes. */
+void turn_pass_share(struct sched *s, struct share *share);
 /* What is wrong; NULL: nothing (for sched_check). */
 const char *turn_check(const struct sched *s);
 

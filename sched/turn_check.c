@@ -1,6 +1,7 @@
 /* The invariants of turns, for sched_check; changes nothing. */
 #include "sched/destination.h"
 #include "sched/job.h"
+#include "sched/place/shortage.h"
 #include "sched/place/site.h"
 #include "sched/transport.h"
 #include "sched/turn.h"
@@ -25,12 +26,19 @@ static const char *check_turn(const struct sched *s, const struct turn *t)
         tree_node_is_linked(&t->in_ready)) {
         return "a turn is where its flow finds it";
     }
+    if (t->is_free && (t->whose != NULL || !t->is_short)) {
+        return "nobody has the turn where a slot is lacking";
+    }
     if (list_is_linked(&t->touched)) {
         return NULL; /* it is settled before the next selection */
     }
     const struct share *first = turn_first_share(s, t);
     enum openness need = turn_openness(s, t->party);
-    bool is_open = need != OPEN_NOT && first != NULL;
+    if ((t->is_short && need == OPEN_NOT) || (need == OPEN_SLOT && t->is_free != t->is_short) ||
+        list_is_linked(&t->in_unlimited) != (need == OPEN_SLOT && !t->is_short)) {
+        return "what a party lacks";
+    }
+    bool is_open = need != OPEN_NOT && first != NULL && !t->is_free;
     if (t->whose != (is_open ? first : NULL)) {
         return "the turn is that of the smallest tag";
     }
@@ -46,7 +54,9 @@ const char *turn_check(const struct sched *s)
     uint64_t cursor = 0;
     const struct table_node *node;
     while ((node = table_next(&s->flows.shares, &cursor)) != NULL) {
-        const char *wrong = check_turn(s, container_of(node, const struct share, node)->turn);
+        const struct share *share = container_of(node, const struct share, node);
+        const char *wrong = check_turn(s, share->turn);
+        wrong = wrong != NULL ? wrong : shortage_check(share);
         if (wrong != NULL) {
             return wrong;
         }

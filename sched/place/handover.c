@@ -1,6 +1,6 @@
 /* See the header. Called by connection (who holds what), selection (when nothing is found) and stand.
  *
- * A flow waits for a connection where it has the turn at a party that needs one (flow.turns). It is given
+ * A flow waits for a connection at parties that lack only a slot (sched/place/shortage.h). It is given
  * one by the flow that keeps most for its weight, if that one keeps no less than it afterwards; or, when
  * it holds none at all, by whoever keeps most: then more flows wait than there are connections, and each
  * has one for a depth's worth. Of another class than that whose turn it is, lower ones give first. What was
@@ -10,6 +10,7 @@
 #include "sched/destination.h"
 #include "sched/flow.h"
 #include "sched/place/connection.h"
+#include "sched/place/shortage.h"
 #include "sched/place/site.h"
 #include "sched/shared.h"
 #include "sched/transport.h"
@@ -17,7 +18,10 @@
 
 #include <assert.h>
 
-enum { FLOWS_LOOKED_AT = 16 }; /* of those that wait: one pass costs no more */
+enum {
+    FLOWS_LOOKED_AT = 16,
+    PLACES_LOOKED_AT = 4
+}; /* of those that wait: one pass costs no more */
 
 static uint32_t kept(const struct flow *f)
 {
@@ -75,23 +79,35 @@ void handover_end(struct sched *s)
     }
 }
 
-/* Connections that it could use at once, at least: where it has the turn, as many as entries wait and the
- * window has room for. */
-static uint32_t wanted(const struct flow *f)
+/* Of all lanes that the party may use. */
+static int64_t windows_left(const struct sched *s, const struct party *p)
 {
-    uint32_t sum = 0;
-    int looks = 0;
-    for (const struct tree_node *n = f->turns[OPEN_SLOT].first; n != NULL && looks < 4;
-         n = tree_next(n), looks++) {
-        const struct turn *t = container_of(n, const struct turn, in_ready);
-        uint32_t waiting = t->whose->waiting, room = waiting;
-        if (t->party->site == NULL) {
-            const struct lane *lane = &party_owner(t->party)->lane;
-            room = lane->window > lane->busy ? (uint32_t)(lane->window - lane->busy) : 0;
-        }
-        sum += waiting < room ? waiting : room;
+    if (p->site == NULL) {
+        const struct lane *lane = &party_owner(p)->lane;
+        return (int64_t)lane->window - lane->busy;
     }
-    return sum;
+    int64_t sum = 0, limit = site_limit(s, p->site);
+    LANE_FOREACH(l, p->site, shared_party_of(p)->set->mask & p->site->fresh)
+    {
+        int64_t left = (int64_t)l->lane.window - l->lane.busy;
+        sum += left > 0 ? left : 0;
+    }
+    int64_t most = limit > 0 ? limit - p->site->busy : sum;
+    return most < sum ? most : sum;
+}
+
+/* Connections that the flow could use at a party at once, at least, besides those that this pass has found for
+ * others: as many as entries wait and windows have room for. */
+static uint32_t wanted_at(const struct sched *s, const struct share *share)
+{
+    struct turn *t = share->turn;
+    if (t->pass != s->flows.pass) {
+        t->pass = s->flows.pass;
+        t->found = 0;
+    }
+    int64_t left = windows_left(s, t->party) - t->found;
+    left = left > 0 ? left : 0;
+    return left < share->waiting ? (uint32_t)left : share->waiting;
 }
 
 static struct flow *greatest(const struct sched *s, int class)
@@ -135,6 +151,30 @@ static void give_one(struct sched *s, struct flow *f)
     connection_drain_one(s, c);
 }
 
+/* What the flow could use, of what others keep.
+ *
+ * provided   in/out: was given over before, and is for nobody as yet */
+static void provide(struct sched *s, struct flow *to, uint32_t *provided)
+{
+    uint32_t has = to->held;
+    int looks = 0;
+    for (const struct share *share = shortage_first(to); share != NULL && looks < PLACES_LOOKED_AT;
+         share = shortage_next(share), looks++) {
+        uint32_t wants = share->turn->is_free ? wanted_at(s, share) : 0;
+        for (uint32_t i = 0; i < wants; i++, has++) {
+            struct flow *from = *provided > 0 ? NULL : giver(s, to, has);
+            if (*provided > 0) {
+                (*provided)--;
+            } else if (from != NULL) {
+                give_one(s, from);
+            } else {
+                return;
+            }
+            share->turn->found++;
+        }
+    }
+}
+
 /* The class whose turn it is to get the next slot. */
 static uint32_t class_of_turn(const struct sched *s)
 {
@@ -152,24 +192,12 @@ void handover_run(struct sched *s)
     }
     turn_settle_all(s);
     uint32_t provided = s->flows.giving;
+    s->flows.pass++;
     int looks = 0;
     const struct tree *waiting = &s->flows.slotless[class_of_turn(s)];
-    for (const struct tree_node *n = waiting->first; n != NULL && looks < FLOWS_LOOKED_AT;
+    for (struct tree_node *n = waiting->first; n != NULL && looks < FLOWS_LOOKED_AT;
          n = tree_next(n), looks++) {
-        const struct flow *to = container_of(n, const struct flow, in_live);
-        struct flow *from;
-        uint32_t wants = wanted(to);
-        for (uint32_t i = 0; i < wants; i++) {
-            if (provided > 0) {
-                provided--;
-                continue;
-            }
-            from = giver(s, to, to->held + i);
-            if (from == NULL) {
-                break;
-            }
-            give_one(s, from);
-        }
+        provide(s, container_of(n, struct flow, in_live), &provided);
     }
 }
 

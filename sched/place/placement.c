@@ -61,6 +61,12 @@ enum openness placement_openness(const struct sched *s, const struct party *p)
     return p->site == NULL ? placement_openness_own(s, party_owner(p)) : openness_at_site(s, p);
 }
 
+bool placement_is_idle(const struct party *p)
+{
+    return p->site == NULL && p->work == OPEN_NOW &&
+           connection_with_room(p, NULL, p->group, 0) == NULL;
+}
+
 /* The order of preference among hosts for a new connection. */
 enum rank { RANK_UNUSED, RANK_CLOSED, RANK_RETRY, RANK_OPEN, RANK_NONE };
 

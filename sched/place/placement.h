@@ -22,6 +22,8 @@ enum openness {
 /* Of its waiting entries, from the state of things: party.work keeps the answer. */
 enum openness placement_openness(const struct sched *s, const struct party *p);
 enum openness placement_openness_own(const struct sched *s, const struct sched_destination *d);
+/* What it has for them is an idle connection, and none that carries entries; not at a site. */
+bool placement_is_idle(const struct party *p);
 /* Give a selected entry its connection; its destination is open. Queues DELIVER.
  *
  * needs_connection   none may be opened for it */

@@ -1,6 +1,6 @@
 /* Connections that carry several entries are given over, as docs/scheduler.md says: flows with random weights
- * and more mail than all connections take, each for a destination of its own; the first is there before the
- * others come. usage: flow_handover [SEED [RUNS]]
+ * and more mail than all connections take, each for a destination of its own or for one that it shares; the
+ * first is there before the others come. usage: flow_handover [SEED [RUNS]]
  *
  * Entries end in the order in which they went out, so what all connections carry at a moment is over after as many
  * reports. No two flows hold connections that differ by more than 1/wi + 1/wj for longer than that and
@@ -34,7 +34,7 @@ struct flight {
 struct world {
     uint64_t random;
     struct sched *sched;
-    uint32_t connections, depth, flow_count, classes;
+    uint32_t connections, depth, flow_count, destination_count;
     struct flow_model flows[FLOWS];
     uint64_t next_id, reports, uneven_since;
     struct flight flights[FLIGHTS];
@@ -50,8 +50,8 @@ static uint32_t draw(struct world *w, uint32_t below)
 static void submit(struct world *w, uint32_t flow)
 {
     static const char *const names[FLOWS] = {"a", "b", "c", "d", "e", "f", "g", "h"};
-    const struct sched_recipient recipient = {.address = SLICE("u@x"),
-                                              .nexthop = slice_of(names[flow])};
+    const struct sched_recipient recipient = {
+        .address = SLICE("u@x"), .nexthop = slice_of(names[flow % w->destination_count])};
     const struct sched_message message = {.id = w->next_id++,
                                           .handle = &w->flows[flow],
                                           .recipients = &recipient,
@@ -127,9 +127,10 @@ static void begin(struct world *w)
     w->connections = 1 + draw(w, CONNECTIONS);
     w->depth = 1 + draw(w, DEPTH);
     w->flow_count = 2 + draw(w, FLOWS - 1);
+    w->destination_count = draw(w, 2) == 0 ? w->flow_count : 1 + draw(w, w->flow_count);
     c.process_limit = (int)w->connections;
     c.pipeline_depth = (int)w->depth;
-    c.initial_destination_concurrency = c.destination_concurrency_limit = CONNECTIONS;
+    c.initial_destination_concurrency = c.destination_concurrency_limit = 2 * CONNECTIONS;
     w->sched = sched_new(&c, &host, core_shell_release_hosts, 0);
     REQUIRE(w->sched != NULL);
     for (uint32_t i = 0; i < w->flow_count; i++) {

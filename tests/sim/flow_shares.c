@@ -2,8 +2,13 @@
  * backlogged. usage: flow_shares [SEED [RUNS]]
  *
  * At each destination, for any two of one class and over any time, what they were given differs by no
- * more than Li/wi + Lj/wj recipients, L the largest entry. Of connections, where these are short, they
- * hold so many that the same is true of them, with 1 for L. A class has its floor. */
+ * more than Li/wi + Lj/wj recipients, L the largest entry, while no connection is lacking. Where connections
+ * are short, and those of before are over, each holds at most 1/wi more for its weight than any other, whichever
+ * destinations it has mail for; and urgent mail has the next one, whoever has the turn at its destination. A
+ * class has its floor.
+ *
+ * Both may bind: then the bound at a destination holds while it lacks no connection, and again once its window
+ * was full. */
 #include "sched/sched.h"
 #include "tests/sim/core_shell.h"
 #include "tests/sim/require.h"
@@ -19,14 +24,25 @@
 #define STEPS        600
 #define BACKLOG      3 /* messages of a flow that wait for each destination */
 #define ROUNDING     1e-4
+#define ANYWHERE     UINT32_MAX
+
+/* What is lacking: windows, or connections alone, or now one and now the other. */
+enum limit { WINDOWS, CONNECTIONS, BOTH };
 
 struct flow_model {
     struct sched_flow_key key;
     double weight; /* of its own: its tenant's, divided by the campaigns */
     uint32_t largest;
+    uint32_t places; /* a bit for each destination that it has mail for */
     uint32_t waiting[DESTINATIONS];
     double given[DESTINATIONS]; /* recipients */
     int held;
+};
+
+/* What a destination lacks, as far as can be seen. */
+struct destination_model {
+    int in_flight;
+    bool is_short; /* a connection, since its window was full last */
 };
 
 struct message {
@@ -37,6 +53,7 @@ struct message {
 struct flight {
     struct sched_entry *entry;
     struct message *message;
+    bool is_old; /* from before connections were short */
 };
 
 struct world {
@@ -48,10 +65,13 @@ struct world {
     struct flow_model flows[FLOWS];
     /* For each two of them and each destination: the least and the most of the difference so far. */
     double least[FLOWS][FLOWS][DESTINATIONS], most[FLOWS][FLOWS][DESTINATIONS];
+    struct destination_model destinations[DESTINATIONS];
+    int window, connections;
     struct flight flights[FLIGHTS];
-    uint32_t flight_count;
+    uint32_t flight_count, old_count;
     double given[SCHED_CLASSES], all;
-    bool checks_held;
+    uint32_t spans;                /* that a destination was short and is not any more */
+    bool checks_held, has_singles; /* the first flow has one message at a time */
 };
 
 static uint32_t draw(struct world *w, uint32_t below)
@@ -91,6 +111,9 @@ static void check_shares(struct world *w, uint32_t destination)
             double difference =
                 a->given[destination] / a->weight - b->given[destination] / b->weight;
             double *least = &w->least[i][j][destination], *most = &w->most[i][j][destination];
+            if (w->destinations[destination].is_short) {
+                *least = *most = difference;
+            }
             *least = difference < *least ? difference : *least;
             *most = difference > *most ? difference : *most;
             REQUIRE(*most - *least <= a->largest / a->weight + b->largest / b->weight + ROUNDING);
@@ -105,16 +128,19 @@ static void deliver(struct world *w, const struct sched_action *a)
     uint32_t count;
     (void)sched_entry_indexes(a->entry, &count);
     REQUIRE(w->flight_count < FLIGHTS);
-    w->flights[w->flight_count++] = (struct flight){a->entry, m};
+    w->flights[w->flight_count++] = (struct flight){a->entry, m, false};
     f->given[m->destination] += count;
     f->held++;
+    w->destinations[m->destination].in_flight++;
     w->given[f->key.class] += count;
     w->all += count;
     f->waiting[m->destination]--;
     if (!w->checks_held) {
         check_shares(w, m->destination);
     }
-    submit(w, f, m->destination);
+    if (!w->has_singles || f != w->flows) {
+        submit(w, f, m->destination);
+    }
 }
 
 static void check_held(const struct world *w)
@@ -122,8 +148,7 @@ static void check_held(const struct world *w)
     for (uint32_t i = 0; i < w->flow_count; i++) {
         for (uint32_t j = 0; j < w->flow_count; j++) {
             const struct flow_model *a = &w->flows[i], *b = &w->flows[j];
-            REQUIRE(a->key.class != b->key.class || a->held / a->weight - b->held / b->weight <=
-                                                        1 / a->weight + 1 / b->weight + ROUNDING);
+            REQUIRE(a->held / a->weight - b->held / b->weight <= 1 / a->weight + ROUNDING);
         }
     }
 }
@@ -151,6 +176,8 @@ static void report(struct world *w)
     struct flight f = w->flights[which];
     w->flights[which] = w->flights[--w->flight_count];
     f.message->flow->held--;
+    w->destinations[f.message->destination].in_flight--;
+    w->old_count -= f.is_old;
     const struct sched_outcome o = {
         .entry = f.entry, .feedback = SCHED_POSITIVE, .connection_open = draw(w, 2) == 0};
     sched_report(w->sched, &o, w->now);
@@ -174,8 +201,7 @@ static void finish(struct world *w)
     sched_free(w->sched);
 }
 
-/* Windows that bind; or connections that do, and then windows do not. */
-static void begin(struct world *w, bool is_short_of_connections)
+static void begin(struct world *w, enum limit what)
 {
     const struct sched_host host = {core_shell_allocate, core_shell_release, core_shell_release,
                                     NULL};
@@ -185,41 +211,64 @@ static void begin(struct world *w, bool is_short_of_connections)
     c.destination_concurrency_limit = c.initial_destination_concurrency;
     c.process_limit = FLIGHTS / 2;
     w->destination_count = 1 + draw(w, DESTINATIONS);
-    if (is_short_of_connections) {
+    if (what == CONNECTIONS) {
         c.initial_destination_concurrency = c.destination_concurrency_limit = FLIGHTS;
         c.process_limit = 2 + (int)draw(w, FLIGHTS / 2);
         w->destination_count = DESTINATIONS;
+    } else if (what == BOTH) {
+        int all = (int)w->destination_count * c.initial_destination_concurrency;
+        c.process_limit = 1 + (int)draw(w, all > 1 ? (uint32_t)all - 1 : 1);
     }
-    w->checks_held = is_short_of_connections;
+    w->checks_held = what == CONNECTIONS;
+    w->window = c.initial_destination_concurrency;
+    w->connections = c.process_limit;
     w->sched = sched_new(&c, &host, core_shell_release_hosts, 0);
     REQUIRE(w->sched != NULL);
 }
 
-static void run(struct world *w)
+static void fill(struct world *w)
 {
-    for (uint32_t i = 0; i < w->flow_count; i++) {
+    for (uint32_t i = w->has_singles; i < w->flow_count; i++) {
         for (uint32_t d = 0; d < w->destination_count; d++) {
-            /* Where connections are short each has a destination of its own. */
-            for (uint32_t n = 0; n < BACKLOG && (!w->checks_held || d == i); n++) {
+            for (uint32_t n = 0; n < BACKLOG && (w->flows[i].places >> d & 1) != 0; n++) {
                 submit(w, &w->flows[i], d);
             }
         }
     }
+}
+
+static void mark_old(struct world *w)
+{
+    for (uint32_t i = 0; i < w->flight_count; i++) {
+        w->flights[i].is_old = true;
+    }
+    w->old_count = w->flight_count;
+}
+
+static void run(struct world *w)
+{
+    fill(w);
+    uint32_t checks = 0;
     for (uint32_t step = 0; step < STEPS; step++) {
         pull(w);
-        if (w->checks_held) {
+        if (step == 0) {
+            mark_old(w); /* all are taken now */
+        }
+        if (w->checks_held && w->old_count == 0) {
             check_held(w);
+            checks++;
         }
         report(w);
         w->now += draw(w, 50) == 0 ? USEC_PER_SEC : 1000;
     }
+    REQUIRE(!w->checks_held || checks >= STEPS / 4);
     finish(w);
 }
 
 /* Tenants of one class, some of which have campaigns. */
 static void tenants_share(struct world *w)
 {
-    begin(w, false);
+    begin(w, WINDOWS);
     w->flow_count = 2 + draw(w, FLOWS - 1);
     uint32_t class = draw(w, SCHED_CLASSES), tenant = 0;
     for (uint32_t i = 0; i < w->flow_count;) {
@@ -228,6 +277,7 @@ static void tenants_share(struct world *w)
         for (uint32_t n = 0; n < campaigns; n++, i++) {
             w->flows[i] = (struct flow_model){.key = {class, tenant, n},
                                               .weight = (double)weight / campaigns,
+                                              .places = ANYWHERE,
                                               .largest = 1 + draw(w, LARGEST)};
         }
         /* Before the first pull: what its first message weighs is told behind it. */
@@ -248,26 +298,98 @@ static void tenants_share(struct world *w)
     run(w);
 }
 
+/* All of them wait everywhere. */
+static void review_shortage(struct world *w)
+{
+    for (uint32_t d = 0; d < w->destination_count; d++) {
+        struct destination_model *m = &w->destinations[d];
+        bool is_full = m->in_flight >= w->window;
+        check_shares(w, d); /* where it was short, from here on */
+        w->spans += m->is_short && is_full;
+        m->is_short = !is_full && (m->is_short || w->flight_count == (uint32_t)w->connections);
+    }
+}
+
+static void both_bind(struct world *w)
+{
+    begin(w, BOTH);
+    uint32_t class = draw(w, SCHED_CLASSES);
+    w->flow_count = 2 + draw(w, FLOWS - 1);
+    for (uint32_t i = 0; i < w->flow_count; i++) {
+        uint32_t weight = 1 + draw(w, 10);
+        w->flows[i] = (struct flow_model){.key = {class, i, 0},
+                                          .weight = weight,
+                                          .largest = 1 + draw(w, LARGEST),
+                                          .places = ANYWHERE};
+        submit(w, &w->flows[i], 0);
+        sched_tenant_weight(w->sched, i, (uint16_t)weight, 0);
+    }
+    fill(w);
+    for (uint32_t step = 0; step < STEPS; step++) {
+        pull(w);
+        review_shortage(w);
+        report(w);
+        w->now += draw(w, 50) == 0 ? USEC_PER_SEC : 1000;
+    }
+    finish(w);
+}
+
+/* Each has a destination of its own, or some that others have mail for as well. */
 static void connections_are_shared(struct world *w)
 {
-    begin(w, true);
+    begin(w, CONNECTIONS);
+    bool is_apart = draw(w, 2) == 0;
     w->flow_count = 2 + draw(w, DESTINATIONS - 1);
     for (uint32_t i = 0; i < w->flow_count; i++) {
         uint32_t weight = 1 + draw(w, 10);
-        w->flows[i] = (struct flow_model){
-            .key = {SCHED_NORMAL, i, 0}, .weight = weight, .largest = 1 + draw(w, LARGEST)};
+        w->flows[i] = (struct flow_model){.key = {SCHED_NORMAL, i, 0},
+                                          .weight = weight,
+                                          .largest = 1 + draw(w, LARGEST),
+                                          .places = 1U << i};
+        w->flows[i].places |= is_apart ? 0 : draw(w, 1U << DESTINATIONS);
         submit(w, &w->flows[i], i);
         sched_tenant_weight(w->sched, i, (uint16_t)weight, 0);
     }
     run(w);
 }
 
+/* The first slot is not its own only when lower classes are owed one. */
+static void urgent_is_next(struct world *w)
+{
+    begin(w, CONNECTIONS);
+    w->has_singles = true;
+    w->flow_count = 2 + draw(w, FLOWS - 1);
+    for (uint32_t i = 0; i < w->flow_count; i++) {
+        uint32_t class = i == 0 ? SCHED_URGENT : SCHED_NORMAL + draw(w, 2);
+        w->flows[i] = (struct flow_model){
+            .key = {class, i, 0}, .weight = 1, .largest = 1, .places = ANYWHERE};
+    }
+    fill(w);
+    uint32_t waited = 0;
+    for (uint32_t step = 0; step < STEPS; step++) {
+        pull(w);
+        uint32_t at = 0;
+        while (at < DESTINATIONS && w->flows[0].waiting[at] == 0) {
+            at++;
+        }
+        waited = at < DESTINATIONS ? waited + 1 : 0;
+        REQUIRE(waited <= 2);
+        if (at == DESTINATIONS && draw(w, 3) == 0) {
+            submit(w, &w->flows[0], draw(w, DESTINATIONS));
+        }
+        report(w);
+        w->now += 1000;
+    }
+    finish(w);
+}
+
 static void floors_hold(struct world *w)
 {
-    begin(w, false);
+    begin(w, WINDOWS);
     w->flow_count = SCHED_CLASSES;
     for (uint32_t i = 0; i < SCHED_CLASSES; i++) {
-        w->flows[i] = (struct flow_model){.key = {i, i, 0}, .weight = 1, .largest = 1};
+        w->flows[i] =
+            (struct flow_model){.key = {i, i, 0}, .weight = 1, .largest = 1, .places = ANYWHERE};
     }
     run(w);
     double lower = w->given[SCHED_NORMAL] + w->given[SCHED_BULK];
@@ -279,14 +401,17 @@ static void floors_hold(struct world *w)
 int main(int argc, char **argv)
 {
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-    uint64_t runs = argc > 2 ? strtoull(argv[2], NULL, 10) : 90;
+    uint64_t runs = argc > 2 ? strtoull(argv[2], NULL, 10) : 150;
+    uint64_t spans = 0;
     static void (*const scenes[])(struct world *) = {tenants_share, connections_are_shared,
-                                                     floors_hold};
+                                                     floors_hold, urgent_is_next, both_bind};
     for (uint64_t i = seed; i < seed + runs; i++) {
         static struct world w;
         w = (struct world){.random = (i * UINT64_C(0x9e3779b97f4a7c15)) | 1};
-        scenes[i % 3](&w);
+        scenes[i % 5](&w);
+        spans += w.spans;
     }
+    REQUIRE(runs < 100 || spans > 100);
     (void)printf("%llu worlds\n", (unsigned long long)runs);
     return 0;
 }
