@@ -47,6 +47,7 @@ enum spool_table {
     SPOOL_TABLE_FLOW,       /* see spool_flow.h */
     SPOOL_TABLE_SUPPRESSED, /* see spool_suppress.h; has longer keys than the others */
     SPOOL_TABLE_STRIKES,    /* likewise */
+    SPOOL_TABLE_SIGNING,    /* see spool_signing.h */
     SPOOL_TABLE_COUNT,
 };
 

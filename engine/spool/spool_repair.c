@@ -3,6 +3,7 @@
 #include "engine/spool/spool_repair.h"
 
 #include "base/error.h"
+#include "engine/spool/spool_signing.h"
 #include "engine/spool/spool_table.h"
 
 #include <errno.h>
@@ -210,6 +211,9 @@ int spool_quarantine(struct spool_txn *t, const struct spool_position *position)
     }
     for (size_t i = 0; r == 0 && i < sizeof(with_parts) / sizeof(with_parts[0]); i++) {
         r = quarantine_parts(t, with_parts[i], id);
+    }
+    if (r == 0) {
+        r = spool_forget_signing(t, id); /* it can be made again */
     }
     if (r != 0 || !moved) {
         return r;

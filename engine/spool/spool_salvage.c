@@ -202,8 +202,8 @@ static int copy_record(struct salvage *v, enum spool_table table, const struct s
         return spool_ids_add(&v->findings.staged, id);
     }
     if (err != 0 || !spool_salvage_is_good(table, &key, value)) {
-        if (table == SPOOL_TABLE_STRIKES) {
-            return 0; /* they are counted anew */
+        if (table == SPOOL_TABLE_STRIKES || table == SPOOL_TABLE_SIGNING) {
+            return 0; /* they are counted anew, or made again */
         }
         if (table == SPOOL_TABLE_FLOW) {
             return 0; /* its names are in the messages as well: spool_flows_load */

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/packed.h"
 #include "engine/spool/spool_repair.h"
+#include "engine/spool/spool_signing.h"
 #include "engine/spool/spool_table.h"
 
 #include <errno.h>
@@ -79,6 +80,7 @@ bool spool_salvage_key(enum spool_table table, struct slice key, uint64_t *ret_i
     switch (table) {
     case SPOOL_TABLE_MESSAGE:
     case SPOOL_TABLE_STAGING:
+    case SPOOL_TABLE_SIGNING:
         return spool_key_read_id(key, ret_id);
     case SPOOL_TABLE_BODY:
     case SPOOL_TABLE_RECIPIENTS:
@@ -141,6 +143,9 @@ bool spool_salvage_is_good(enum spool_table table, const struct spool_key *key, 
     if (table == SPOOL_TABLE_FLOW) {
         struct spool_flow flow;
         return spool_key_read_flow(name, &number) && spool_flow_decode(value, number, &flow) == 0;
+    }
+    if (table == SPOOL_TABLE_SIGNING) {
+        return spool_signing_is_good(value, key);
     }
     if (table == SPOOL_TABLE_STRIKES) {
         return spool_blob_decode(value, key, true, &bytes) == 0;

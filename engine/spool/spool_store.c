@@ -52,6 +52,7 @@ static const char *const table_names[SPOOL_TABLE_COUNT] = {
     [SPOOL_TABLE_FLOW] = "flow",
     [SPOOL_TABLE_SUPPRESSED] = "suppressed",
     [SPOOL_TABLE_STRIKES] = "strikes",
+    [SPOOL_TABLE_SIGNING] = "signing",
 };
 
 const char *spool_table_name(enum spool_table table)

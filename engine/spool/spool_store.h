@@ -14,6 +14,7 @@
  *   flow        number -> class, tenant, campaign; see spool_flow.h
  *   staging     id -> nothing; receptions that are not committed; the only table cleared at start
  *   quarantine  id, table, number -> bytes of a damaged message's records, as found
+ *   signing     id -> what its signatures are made of; see spool_signing.h
  *   meta        version, id reservation, the duplicate bound in force, messages in quarantine, the
  *               generation of the journal
  *   suppressed  tenant, address -> reason, times, source; see spool_suppress.h

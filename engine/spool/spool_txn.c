@@ -1,6 +1,7 @@
 /* What the writer does with messages: put, stage, set states, requeue, remove. Called by the spool
  * writer, inside one transaction at a time; must not wait for anything but the disk. */
 #include "base/error.h"
+#include "engine/spool/spool_signing.h"
 #include "engine/spool/spool_table.h"
 
 #include <assert.h>
@@ -239,6 +240,9 @@ int spool_remove(struct spool_txn *t, const struct spool_position *position)
     }
     if (r == 0 && batches > 0) {
         r = parts_del_all(t, SPOOL_TABLE_RECIPIENTS, id);
+    }
+    if (r == 0) {
+        r = spool_forget_signing(t, id);
     }
     return r == 0 ? states_del(t, id) : r;
 }
