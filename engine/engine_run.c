@@ -31,6 +31,7 @@
 #include "engine/report/reload.h"
 #include "engine/report/series.h"
 #include "engine/schedule/sched_thread.h"
+#include "engine/signer/signer.h"
 #include "engine/slow_clerk.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
@@ -221,7 +222,8 @@ static int write_address_book(struct engine *e)
     struct engine_boxes *b = &e->boxes;
     b->scheds = calloc(e->sched_count, sizeof(*b->scheds));
     b->workers = calloc(e->worker_count, sizeof(*b->workers));
-    if (b->scheds == NULL || b->workers == NULL) {
+    b->signers = calloc(e->signer_count, sizeof(*b->signers));
+    if (b->scheds == NULL || b->workers == NULL || b->signers == NULL) {
         return -ENOMEM;
     }
     for (uint32_t i = 0; i < e->sched_count; i++) {
@@ -229,6 +231,9 @@ static int write_address_book(struct engine *e)
     }
     for (uint32_t i = 0; i < e->worker_count; i++) {
         b->workers[i] = worker_box(e->workers[i]);
+    }
+    for (uint32_t i = 0; i < e->signer_count; i++) {
+        b->signers[i] = signer_box(e->signers[i]);
     }
     b->writer = spool_writer_box(e->writer);
     b->activator = activator_box(e->activator);
@@ -246,6 +251,7 @@ static int build_shared(struct engine *e)
     const struct config *c = e->config;
     e->worker_count = (uint32_t)c->workers;
     e->sched_count = (uint32_t)c->scheduler_threads;
+    e->signer_count = (uint32_t)c->dkim_threads;
     if (e->sched_count > c->transport_count) {
         e->sched_count = (uint32_t)c->transport_count;
     }
@@ -255,9 +261,10 @@ static int build_shared(struct engine *e)
     e->limits = limits_new(&limits);
     e->scheds = calloc(e->sched_count, sizeof(struct sched_thread *));
     e->workers = calloc(e->worker_count, sizeof(struct worker *));
+    e->signers = calloc(e->signer_count, sizeof(struct signer *));
     e->entry_limits = calloc(e->sched_count, sizeof(*e->entry_limits));
     bool is_short = e->tally == NULL || e->limits == NULL || e->scheds == NULL ||
-                    e->workers == NULL || e->entry_limits == NULL;
+                    e->workers == NULL || e->signers == NULL || e->entry_limits == NULL;
     return is_short ? -ENOMEM : 0;
 }
 
@@ -282,6 +289,9 @@ static int build_mail_threads(struct engine *e)
     }
     if (err == 0) {
         err = activator_new(e, &e->activator);
+    }
+    for (uint32_t i = 0; err == 0 && i < e->signer_count; i++) {
+        err = signer_new(e, i, &e->signers[i]);
     }
     for (uint32_t i = 0; err == 0 && i < e->sched_count; i++) {
         err = sched_thread_new(e, i, &e->scheds[i]);
@@ -356,6 +366,9 @@ static int start_threads(struct engine *e)
     if (err == 0) {
         err = activator_start(e->activator);
     }
+    for (uint32_t i = 0; err == 0 && i < e->signer_count; i++) {
+        err = signer_start(e->signers[i]);
+    }
     for (uint32_t i = 0; err == 0 && i < e->sched_count; i++) {
         err = sched_thread_start(e->scheds[i]);
     }
@@ -427,6 +440,9 @@ static void stop_threads(struct engine *e)
     sts_fetcher_stop(e->sts);
     tls_reporter_stop(e->tls_reporter);
     activator_stop(e->activator);
+    for (uint32_t i = 0; i < e->signer_count; i++) {
+        signer_stop(e->signers[i]);
+    }
     spool_writer_stop(e->writer);
     if (e->feed != NULL) {
         event_feed_stop(e->feed);
@@ -448,6 +464,9 @@ static void free_all(struct engine *e)
     }
     for (uint32_t i = 0; e->workers != NULL && i < e->worker_count; i++) {
         worker_thread_free(e->workers[i]);
+    }
+    for (uint32_t i = 0; e->signers != NULL && i < e->signer_count; i++) {
+        signer_free(e->signers[i]);
     }
     spool_writer_free(e->writer); /* its list runs through messages, which the activator frees */
     activator_free(e->activator);
@@ -477,6 +496,8 @@ static void free_all(struct engine *e)
     free(e->listeners);
     free(e->scheds);
     free(e->workers);
+    free(e->signers);
+    free(e->boxes.signers);
     free(e->boxes.scheds);
     free(e->boxes.workers);
     free(e->entry_limits);

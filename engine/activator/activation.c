@@ -7,6 +7,7 @@
 #include "engine/config/config.h"
 #include "engine/config/router.h"
 #include "engine/order/intercept.h"
+#include "engine/order/order_book.h"
 #include "engine/order/selector.h"
 #include "engine/post/delivery.h"
 #include "engine/post/in_core.h"
@@ -39,11 +40,13 @@ uint32_t activation_limit(const struct activation *a)
 
 /* --- submissions ------------------------------------------------------------------------------ */
 
-static struct submission *submission_new(struct message *m, uint32_t transport, uint32_t capacity)
+/* orders: order_book_changes, asked before recipients were judged */
+static struct submission *submission_new(struct message *m, uint32_t transport, uint32_t capacity,
+                                         uint64_t orders)
 {
     struct submission *s = malloc(sizeof(*s) + (size_t)capacity * sizeof(struct sched_recipient));
     if (s != NULL) {
-        *s = (struct submission){.message = m, .transport = (uint16_t)transport};
+        *s = (struct submission){.message = m, .transport = (uint16_t)transport, .orders = orders};
     }
     return s;
 }
@@ -61,6 +64,18 @@ static void keep_settings(struct submission *s, struct settings *settings,
 static struct outbox *to_sched(const struct activation *a, const struct submission *s)
 {
     return &a->to_scheds[s->transport % a->engine->sched_count];
+}
+
+/* First recipients go by way of the thread that signs the message, when there are keys. All of a message
+ * go by the same one. */
+static void send_submission(const struct activation *a, const struct settings *settings,
+                            struct submission *s)
+{
+    if (settings->keys != NULL) {
+        letter_put_sign(&a->to_signers[s->message->envelope.id % a->engine->signer_count], s);
+    } else {
+        letter_put_submit(to_sched(a, s), s);
+    }
 }
 
 /* From which sources the message may go: those of its tenant, and of these the one that a receiver
@@ -90,12 +105,20 @@ static void fail_unrouted(struct activation *a, struct message *m, uint32_t coun
     result_send(a->to_writer, r, m, count, RESULT_WAS_LOADED);
 }
 
-/* Hands all recipients of one transport to its scheduler. settings: those that made the routes */
+/* What the recipients of a message were judged by. */
+struct judgement {
+    struct settings *settings; /* that made the routes */
+    const struct route_result *routes;
+    uint64_t orders; /* order_book_changes before it */
+};
+
+/* Hands all recipients of one transport to its scheduler. */
 static void submit_whole(struct activation *a, struct message *m, uint32_t transport,
-                         uint32_t count, struct settings *settings,
-                         const struct route_result *routes)
+                         uint32_t count, const struct judgement *by)
 {
-    struct submission *s = submission_new(m, transport, count);
+    struct settings *settings = by->settings;
+    const struct route_result *routes = by->routes;
+    struct submission *s = submission_new(m, transport, count, by->orders);
     if (s == NULL) {
         result_send(a->to_writer, NULL, m, count, RESULT_WAS_LOADED);
         return;
@@ -111,7 +134,7 @@ static void submit_whole(struct activation *a, struct message *m, uint32_t trans
             keep_settings(s, settings, &routes[i]);
         }
     }
-    letter_put_submit(to_sched(a, s), s);
+    send_submission(a, settings, s);
 }
 
 /* Whether the lists of suppressed recipients must be asked. The number of their changes is noted with the
@@ -166,6 +189,7 @@ int activation_fresh(struct activation *a, struct message *m)
     uint32_t transports = (uint32_t)settings->transport_count;
     struct route_result *routes = calloc(total, sizeof(*routes));
     uint32_t *counts = calloc(transports + 1, sizeof(*counts));
+    const struct judgement by = {settings, routes, order_book_changes(a->engine->orders)};
     if (routes == NULL || counts == NULL) {
         free(routes);
         free(counts);
@@ -199,7 +223,7 @@ int activation_fresh(struct activation *a, struct message *m)
     intercept_flush(&intercept);
     for (uint32_t t = 0; t < transports; t++) {
         if (counts[t] > 0) {
-            submit_whole(a, m, t, counts[t], settings, routes);
+            submit_whole(a, m, t, counts[t], &by);
         }
     }
     if (counts[transports] > 0) {
@@ -295,7 +319,8 @@ static struct submission *read_portion(struct activation *a, struct message *m, 
 {
     struct message_part *part = &m->parts[transport];
     uint32_t capacity = wanted < part->unread ? wanted : part->unread;
-    struct submission *s = submission_new(m, transport, capacity);
+    struct submission *s =
+        submission_new(m, transport, capacity, order_book_changes(a->engine->orders));
     struct recipient_walk w;
     struct slice address;
     uint32_t index;
@@ -386,7 +411,7 @@ static void submit_parts(struct activation *a, struct message *m)
             continue;
         }
         message_get(m);
-        letter_put_submit(to_sched(a, s), s);
+        send_submission(a, m->settings, s);
     }
 }
 
@@ -444,7 +469,7 @@ void activation_read(struct activation *a, const struct read_request *request)
     uint32_t wanted = request->wanted < READ_LIMIT ? request->wanted : READ_LIMIT;
     struct submission *s = read_portion(a, m, request->transport, wanted == 0 ? 1 : wanted);
     if (s == NULL) {
-        s = submission_new(m, request->transport, 0);
+        s = submission_new(m, request->transport, 0, order_book_changes(a->engine->orders));
         if (s == NULL) {
             log_error("out of memory: recipients of a message wait for the next start");
             return;

@@ -23,6 +23,7 @@ struct activation {
     struct spool_reader *reader; /* must be open for all functions but activation_fresh */
     struct outbox *to_writer;    /* of the activator's post, like the others */
     struct outbox *to_scheds;    /* [engine->sched_count] */
+    struct outbox *to_signers;   /* [engine->signer_count] */
 };
 
 /* How many recipients the limits let a message bring into memory at first (scheduler-semantics

@@ -376,12 +376,13 @@ static void run_activator(void *arg)
 int activator_start(struct activator *a)
 {
     struct engine *e = a->engine;
-    int err = post_open(&a->post, 1 + e->sched_count);
+    int err = post_open(&a->post, 1 + e->sched_count + e->signer_count);
     if (err != 0) {
         return err;
     }
     a->activation.to_writer = post_write_to(&a->post, e->boxes.writer);
     a->activation.to_scheds = post_write_to_each(&a->post, e->boxes.scheds, e->sched_count);
+    a->activation.to_signers = post_write_to_each(&a->post, e->boxes.signers, e->signer_count);
     return post_start(&a->post, "activator", run_activator, a);
 }
 

@@ -17,12 +17,14 @@ void composition_init(struct composition *c)
     *c = (struct composition){0};
     buf_init(&c->packed, 0);
     buf_init(&c->content, 0);
+    buf_init(&c->dkim, COMPOSE_DKIM_MAX);
 }
 
 void composition_fini(struct composition *c)
 {
     buf_fini(&c->packed);
     buf_fini(&c->content);
+    buf_fini(&c->dkim);
 }
 
 /* --- mistakes --------------------------------------------------------------------------------- */
@@ -314,6 +316,32 @@ static void take_class(struct composer *c)
     }
 }
 
+/* One name, or several in a list or with commas between them. Which keys there are, and whose, is not
+ * known here. */
+static void take_dkim(struct composer *c)
+{
+    const json_t *value = compose_member(c->message, "dkim");
+    struct buf *out = &c->ret->dkim;
+    size_t count = json_is_array(value) ? json_array_size(value) : 1;
+    if (value == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const json_t *item = json_is_array(value) ? json_array_get(value, i) : value;
+        if (!json_is_string(item) || json_string_length(item) == 0) {
+            compose_wrong(c, "is no list of names of keys, s1._domainkey.example.com", "dkim");
+            return;
+        }
+        if (out->len > 0) {
+            buf_append_char(out, ',');
+        }
+        buf_append_slice(out, compose_string(item));
+    }
+    if (out->failed) {
+        compose_wrong(c, "is longer than 4096 bytes", "dkim");
+    }
+}
+
 static bool seconds_to_usec(double seconds, usec_t *ret)
 {
     if (!(seconds >= 0 && seconds < 1e11)) { /* NaN as well */
@@ -404,10 +432,10 @@ static const char *bulky_member(const json_t *message)
 int compose_message(const struct compose_options *options, const struct compose_input *input,
                     struct compose_mistakes *mistakes, struct composition *ret)
 {
-    static const char *const known[] = {"from",       "sender",  "recipients",  "headers",
-                                        "text",       "html",    "attachments", "raw",
-                                        "raw_base64", "tenant",  "campaign",    "class",
-                                        "not_before", "expires", "expires_in",  NULL};
+    static const char *const known[] = {
+        "from",        "sender",     "recipients", "headers",    "text",     "html",
+        "attachments", "raw",        "raw_base64", "tenant",     "campaign", "class",
+        "dkim",        "not_before", "expires",    "expires_in", NULL};
     struct composer c = {.options = options,
                          .message = input->message,
                          .prefix = input->prefix,
@@ -427,6 +455,7 @@ int compose_message(const struct compose_options *options, const struct compose_
     take_label(&c, "tenant", &ret->tenant);
     take_label(&c, "campaign", &ret->campaign);
     take_class(&c);
+    take_dkim(&c);
     take_times(&c);
     int err = compose_content(&c, input->raw);
     if (err != 0 || ret->packed.failed || ret->content.failed) {

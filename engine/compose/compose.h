@@ -46,15 +46,18 @@ struct compose_options {
     const void *routes;
 };
 
+#define COMPOSE_DKIM_MAX 4096 /* bytes of the names of keys */
+
 struct composition {
     struct smtp_address sender; /* len 0: the null sender */
     struct buf packed;          /* recipients: base/packed.h */
     uint32_t recipient_count;
     struct buf content; /* complete, CRLF */
     struct label tenant, campaign;
-    enum mail_class class;          /* MAIL_CLASS_COUNT: it says none */
-    usec_t not_before;              /* wall; 0: at once */
-    usec_t expires;                 /* wall; 0: as configured */
+    enum mail_class class; /* MAIL_CLASS_COUNT: it says none */
+    struct buf dkim;       /* names of keys with commas between them; empty: none are named */
+    usec_t not_before;     /* wall; 0: at once */
+    usec_t expires;        /* wall; 0: as configured */
     bool has_8bit, has_leading_dot; /* of content */
     bool needs_utf8;                /* an address is not ASCII: SMTPUTF8 */
 };

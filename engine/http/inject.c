@@ -18,9 +18,12 @@
 #include "engine/http/clerk.h"
 #include "engine/http/http.h"
 #include "engine/http/inject_request.h"
+#include "engine/key/body_tap.h"
+#include "engine/key/key_choice.h"
 #include "engine/post/intake.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
+#include "engine/post/signing.h"
 #include "engine/spool/spool_suppress.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
@@ -77,7 +80,7 @@ struct injector {
 };
 
 const char *const inject_params[] = {"from",       "to",      "tenant",     "campaign", "class",
-                                     "not_before", "expires", "expires_in", NULL};
+                                     "not_before", "expires", "expires_in", "dkim",     NULL};
 
 /* --- life ------------------------------------------------------------------------------------- */
 
@@ -163,6 +166,28 @@ static void remove_control_headers(const struct config *config, struct buf *cont
     }
 }
 
+/* Whether there are the keys that a message names, for its tenant. */
+static void check_keys(const struct settings *settings, const struct inject_request *request,
+                       size_t index, const struct composition *m, struct compose_mistakes *mistakes)
+{
+    struct slice about;
+    struct slice wanted = buf_slice(&m->dkim);
+    if (wanted.len == 0) {
+        return;
+    }
+    enum key_verdict verdict =
+        settings->keys == NULL
+            ? KEY_UNKNOWN
+            : key_choice_allows(settings->keys, label_slice(&m->tenant), wanted, &about);
+    const char *what = verdict == KEY_FOREIGN ? "names a key that signs for other tenants"
+                                              : "names a key that is not configured";
+    if (verdict != KEY_CHOSEN && request->list != NULL) {
+        compose_mistake(mistakes, what, "messages[%zu].dkim", index);
+    } else if (verdict != KEY_CHOSEN) {
+        compose_mistake(mistakes, what, "dkim");
+    }
+}
+
 /* Composes all messages of the request. When one cannot be composed, answers and returns false. */
 static bool compose_all(struct injection *n, const struct inject_request *request, usec_t now)
 {
@@ -193,6 +218,7 @@ static bool compose_all(struct injection *n, const struct inject_request *reques
             !api_may_name(n->call, label_slice(&m->composition.tenant))) {
             return false;
         }
+        check_keys(settings, request, i, &m->composition, &mistakes);
         remove_control_headers(settings->config, &m->composition.content, at);
         n->bytes += m->composition.content.len + m->composition.packed.len;
         if (n->bytes > most) {
@@ -264,6 +290,27 @@ static int open_intake(struct injected *m, usec_t now)
         .expires = c->expires != 0 || c->not_before == 0 ? c->expires : begin + lifetime,
     };
     return 0;
+}
+
+/* What its signer needs of the message, when there are keys: the hashes of its body, and the keys that it
+ * names. errors: -ENOMEM */
+static int prepare_signing(struct injected *m)
+{
+    const struct key_ring *keys = settings_of(m->injection->injector->engine)->keys;
+    const struct composition *c = &m->composition;
+    if (keys == NULL) {
+        return 0;
+    }
+    struct signing *s = m->intake->signing = signing_new();
+    struct body_tap *tap = s == NULL ? NULL : body_tap_new();
+    if (tap == NULL) {
+        return -ENOMEM;
+    }
+    body_tap_feed(tap, keys, buf_slice(&c->content));
+    s->forms = (uint8_t)body_tap_finish(tap, s->hashes);
+    body_tap_free(tap);
+    s->wanted = c->dkim.len == 0 ? NULL : slice_dup(buf_slice(&c->dkim));
+    return c->dkim.len > 0 && s->wanted == NULL ? -ENOMEM : 0;
 }
 
 static void take_injected_recipients(struct injected *m)
@@ -519,7 +566,7 @@ static bool has_ids(struct injector *j, const struct injection *n)
 static bool open_intakes(struct injection *n, usec_t now)
 {
     for (size_t i = 0; i < n->count; i++) {
-        if (open_intake(&n->messages[i], now) != 0) {
+        if (open_intake(&n->messages[i], now) != 0 || prepare_signing(&n->messages[i]) != 0) {
             for (size_t k = 0; k <= i; k++) {
                 intake_free(n->messages[k].intake);
                 n->messages[k].intake = NULL;

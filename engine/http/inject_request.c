@@ -23,8 +23,8 @@ static int set_text(json_t *o, const char *key, struct slice value)
 /* Members that may be said of all messages of a request. errors: of set_text */
 static int take_overrides(const struct api_call *c, json_t *overrides)
 {
-    static const char *const keys[] = {"tenant",     "campaign", "class",
-                                       "not_before", "expires",  "expires_in"};
+    static const char *const keys[] = {"tenant",  "campaign",   "class", "not_before",
+                                       "expires", "expires_in", "dkim"};
     int err = 0;
     for (size_t i = 0; err == 0 && i < sizeof(keys) / sizeof(keys[0]); i++) {
         struct slice value;

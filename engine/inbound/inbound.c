@@ -231,7 +231,9 @@ static void accept_envelope(struct inbound *c)
          * writer may have nothing else to commit: it is woken to reserve more. */
         mailbox_wake(e->boxes.writer);
     }
-    if (!is_reserved || reception_open(&c->reception, id, (uint16_t)c->worker->index, c) != 0) {
+    const bool is_hashed = settings_of(e)->keys != NULL;
+    if (!is_reserved ||
+        reception_open(&c->reception, id, (uint16_t)c->worker->index, c, is_hashed) != 0) {
         count_refusal(c);
         smtp_server_answer(&c->smtp, 451, "4.3.0", "Out of resources, try again later", now);
         return;
@@ -273,7 +275,7 @@ static void take_chunk(struct inbound *c)
         buf_clear(&c->reception.body); /* the transaction failed; its content is dropped */
         return;
     }
-    if (reception_cut(&c->reception)) {
+    if (reception_cut(&c->reception, settings_of(c->worker->engine)->keys)) {
         send_part(c, false);
     }
 }
@@ -311,7 +313,8 @@ static void answer_refused(struct inbound *c)
 static void take_message(struct inbound *c)
 {
     struct engine *e = c->worker->engine;
-    int err = reception_complete(&c->reception, &c->smtp, settings_of(e)->config);
+    const struct settings *settings = settings_of(e);
+    int err = reception_complete(&c->reception, &c->smtp, settings->config, settings->keys);
     if (err == -EACCES) {
         drop_reception(c);
         refuse_tenant(c);

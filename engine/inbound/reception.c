@@ -3,7 +3,9 @@
 #include "base/date.h"
 #include "base/packed.h"
 #include "engine/config/config.h"
+#include "engine/key/body_tap.h"
 #include "engine/post/message.h"
+#include "engine/post/signing.h"
 #include "net/smtp_server.h"
 
 #include <assert.h>
@@ -21,9 +23,11 @@ void reception_fini(struct reception *r)
 {
     buf_fini(&r->body);
     buf_fini(&r->spill);
+    body_tap_free(r->tap);
 }
 
-int reception_open(struct reception *r, uint64_t id, uint16_t worker, void *connection)
+int reception_open(struct reception *r, uint64_t id, uint16_t worker, void *connection,
+                   bool is_hashed)
 {
     assert(r->intake == NULL);
     r->intake = intake_new();
@@ -37,6 +41,9 @@ int reception_open(struct reception *r, uint64_t id, uint16_t worker, void *conn
     r->class = MAIL_CLASS_COUNT;
     r->odd_labels = 0;
     r->are_labels_read = false;
+    if (is_hashed) {
+        r->tap = body_tap_new(); /* NULL, out of memory: the signer hashes the body */
+    }
     return 0;
 }
 
@@ -48,6 +55,10 @@ uint64_t reception_drop(struct reception *r)
     uint64_t staged = r->intake->is_staged ? r->intake->envelope.id : 0;
     intake_free(r->intake);
     r->intake = NULL;
+    if (r->tap != NULL) {
+        body_tap_free(r->tap);
+        r->tap = NULL;
+    }
     buf_clear(&r->spill);
     r->spill_count = 0;
     return staged;
@@ -99,7 +110,7 @@ int reception_add_recipients(struct reception *r, const struct smtp_server *core
 
 /* Moves the first `len` bytes of the body buffer into the intake; the others stay for the next
  * part. */
-static void hand_over_body(struct reception *r, size_t len)
+static void hand_over_body(struct reception *r, size_t len, const struct key_ring *keys)
 {
     struct buf swap = r->intake->body;
     r->intake->body = r->body;
@@ -109,6 +120,9 @@ static void hand_over_body(struct reception *r, size_t len)
     buf_append_slice(&r->body, slice_from(buf_slice(&r->intake->body), len));
     r->intake->body.len = len;
     header_filter_cut(&r->filter);
+    if (r->tap != NULL) {
+        body_tap_feed(r->tap, keys, buf_slice(&r->intake->body));
+    }
 }
 
 static void read_label(struct reception *r, const char *name, struct label *ret)
@@ -137,28 +151,38 @@ static void read_labels(struct reception *r)
     r->are_labels_read = true;
 }
 
-bool reception_cut(struct reception *r)
+bool reception_cut(struct reception *r, const struct key_ring *keys)
 {
     read_labels(r);
     size_t len = header_filter_run(&r->filter, &r->body);
     if (len < SPOOL_CHUNK_BYTES / 2) {
         return false;
     }
-    hand_over_body(r, len);
+    hand_over_body(r, len, keys);
     r->intake->puts_body = true;
     return true;
 }
 
 /* Fills the last part. A message without any content gets an empty header, as every message in the
  * spool has at least one byte. */
-static void finish_content(struct reception *r)
+static void finish_content(struct reception *r, const struct key_ring *keys)
 {
     read_labels(r);
     (void)header_filter_run(&r->filter, &r->body); /* it ends with a line: all of it is decided */
     if (r->intake->chunk == 0 && r->body.len == 0) {
         buf_append_str(&r->body, "\r\n");
     }
-    hand_over_body(r, r->body.len);
+    hand_over_body(r, r->body.len, keys);
+}
+
+/* The body's hashes go with the message. Without memory for them the signer makes them. */
+static void keep_hashes(struct reception *r)
+{
+    struct signing *s = r->tap == NULL ? NULL : signing_new();
+    if (s != NULL) {
+        s->forms = (uint8_t)body_tap_finish(r->tap, s->hashes);
+        r->intake->signing = s;
+    }
 }
 
 static struct slice keep_string(struct buf *strings, const char *data, size_t len)
@@ -212,7 +236,7 @@ static enum mail_class settle_class(struct reception *r, const struct smtp_serve
 }
 
 int reception_complete(struct reception *r, const struct smtp_server *core,
-                       const struct config *config)
+                       const struct config *config, const struct key_ring *keys)
 {
     struct intake *in = r->intake;
     struct spool_envelope *e = &in->envelope;
@@ -222,7 +246,7 @@ int reception_complete(struct reception *r, const struct smtp_server *core,
     size_t helo = strlen(core->helo), peer = strlen(core->peer);
     const char *protocol = protocol_name(core);
 
-    finish_content(r);
+    finish_content(r, keys);
     if (!settle_tenant(r, user)) {
         return -EACCES;
     }
@@ -248,6 +272,7 @@ int reception_complete(struct reception *r, const struct smtp_server *core,
     if (in->packed.failed || in->body.failed) {
         return -ENOMEM;
     }
+    keep_hashes(r);
     in->message = intake_message(in); /* NULL: read back from the spool */
     return 0;
 }

@@ -15,8 +15,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct body_tap;
 struct config;
 struct config_listener;
+struct key_ring;
 struct smtp_server;
 
 struct reception {
@@ -36,14 +38,17 @@ struct reception {
     uint32_t odd_labels;   /* values that were ignored */
     bool are_labels_read;
     struct header_filter filter; /* of what is in `body` */
+    struct body_tap *tap;        /* NULL: the body is not hashed */
 };
 
 void reception_init(struct reception *r, const struct config_listener *config);
 /* The intake must be gone (reception_drop) or with the spool writer. */
 void reception_fini(struct reception *r);
 
-/* A transaction begins. connection: handed back with the parts. errors: -ENOMEM */
-MUST_USE int reception_open(struct reception *r, uint64_t id, uint16_t worker, void *connection);
+/* A transaction begins. connection: handed back with the parts. is_hashed: there are keys that may sign
+ * it. errors: -ENOMEM */
+MUST_USE int reception_open(struct reception *r, uint64_t id, uint16_t worker, void *connection,
+                            bool is_hashed);
 /* It ends without a message, or its message is done with.
  *
  * returns  the id whose parts in the spool have to be discarded; 0: none were staged */
@@ -55,13 +60,14 @@ uint64_t reception_drop(struct reception *r);
 MUST_USE int reception_add_recipients(struct reception *r, const struct smtp_server *core,
                                       bool *ret_full);
 /* The body buffer is full: what it holds becomes the next part, to be staged.
+ * keys: those in force, or NULL
  * returns  false when so much of it was removed that there is room for more: go on receiving */
-MUST_USE bool reception_cut(struct reception *r);
+MUST_USE bool reception_cut(struct reception *r, const struct key_ring *keys);
 /* The content is complete: the intake is the whole envelope and the last part of both.
- * config  in force now: what tenants may, and when a delay is told
+ * config  in force now: what tenants may, and when a delay is told; likewise keys, or NULL
  * errors  -ENOMEM; -EACCES: the header names another tenant than the user's */
 MUST_USE int reception_complete(struct reception *r, const struct smtp_server *core,
-                                const struct config *config);
+                                const struct config *config, const struct key_ring *keys);
 /* A part was staged: makes room for the next. */
 void reception_staged(struct reception *r);
 

@@ -94,7 +94,8 @@ static struct snapshot *publish_snapshot(struct order_book *b, struct snapshot *
     rcu_publish(&b->snapshot, s);
     atomic_store_explicit(&b->count, (uint32_t)s->count, memory_order_relaxed);
     atomic_store_explicit(&b->source_orders, source_orders, memory_order_relaxed);
-    atomic_fetch_add_explicit(&b->changes, 1, memory_order_relaxed);
+    /* Release: who reads this number finds the snapshot, or a later one. */
+    atomic_fetch_add_explicit(&b->changes, 1, memory_order_release);
     return old;
 }
 
@@ -367,7 +368,7 @@ uint32_t order_book_size(const struct order_book *b)
 
 uint64_t order_book_changes(const struct order_book *b)
 {
-    return atomic_load_explicit(&b->changes, memory_order_relaxed);
+    return atomic_load_explicit(&b->changes, memory_order_acquire);
 }
 
 bool order_book_is_empty(const struct order_book *b)

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "engine/post/message.h"
+#include "engine/post/signing.h"
 #include "engine/worker/worker.h"
 #include "net/stream.h"
 
@@ -20,7 +21,8 @@ void body_stream_begin(struct body_stream *b, const struct message *message, boo
         .is_streaming = true,
         .is_chunk = is_chunk,
         .message = message,
-        .left = envelope->size_bytes,
+        .front = signing_fields(message->signing),
+        .left = message_sent_bytes(message),
         .chunks = envelope->chunk_count == 0 ? 1 : envelope->chunk_count,
     };
     smtp_wire_init(&b->wire);
@@ -41,10 +43,13 @@ static int read_chunk(const struct body_stream *b, struct worker *worker, struct
                           : spool_read_chunk(reader, b->message->envelope.id, b->chunk, ret);
 }
 
-/* The rest of the chunk where the stream stands; empty at the end of the body. */
+/* The rest of the fields in front, or of the chunk where the stream stands; empty at the end. */
 static int next_body_piece(struct body_stream *b, struct worker *worker, struct slice *ret)
 {
-    *ret = SLICE("");
+    *ret = b->front;
+    if (ret->len > 0) {
+        return 0;
+    }
     while (b->chunk < b->chunks) {
         struct slice chunk;
         int err = read_chunk(b, worker, &chunk);
@@ -90,17 +95,20 @@ static int last_run(struct body_stream *b, struct slice *ret)
     return b->left == 0 ? 0 : ERR_CORRUPT;
 }
 
-int body_stream_take_small(struct body_stream *b, struct worker *worker, struct buf *out)
+/* So much of what next_body_piece gave is handed over. */
+static void move_on(struct body_stream *b, size_t len)
 {
-    struct slice piece, runs[RUNS];
-    const uint64_t faults = spool_faults_seen();
-    if (b->chunks > 1 || b->offset > 0) {
-        return 0;
+    if (b->front.len > 0) {
+        b->front = slice_from(b->front, len);
+    } else {
+        b->offset += len;
     }
-    int err = next_body_piece(b, worker, &piece);
-    if (err != 0 || piece.len > SMALL_BODY) {
-        return err;
-    }
+}
+
+/* Appends the wire bytes of a piece that is in memory. errors: ERR_CORRUPT */
+static int take_piece(struct body_stream *b, struct slice piece, struct buf *out)
+{
+    struct slice runs[RUNS];
     while (piece.len > 0) {
         int count = next_runs(b, &piece, runs);
         if (count < 0) {
@@ -110,11 +118,30 @@ int body_stream_take_small(struct body_stream *b, struct worker *worker, struct 
             buf_append_slice(out, runs[i]);
         }
     }
-    err = spool_faults_seen() != faults ? ERR_CORRUPT : last_run(b, &runs[0]);
+    return 0;
+}
+
+int body_stream_take_small(struct body_stream *b, struct worker *worker, struct buf *out)
+{
+    struct slice piece = SLICE(""), end;
+    const uint64_t faults = spool_faults_seen();
+    if (b->chunks > 1 || b->offset > 0) {
+        return 0;
+    }
+    int err = b->chunk == 0 ? read_chunk(b, worker, &piece) : 0;
+    if (err != 0 || piece.len > SMALL_BODY) {
+        return err;
+    }
+    err = take_piece(b, b->front, out);
+    err = err != 0 ? err : take_piece(b, piece, out);
     if (err != 0) {
         return err;
     }
-    buf_append_slice(out, runs[0]);
+    err = spool_faults_seen() != faults ? ERR_CORRUPT : last_run(b, &end);
+    if (err != 0) {
+        return err;
+    }
+    buf_append_slice(out, end);
     b->is_streaming = false;
     return out->failed ? -ENOMEM : 1;
 }
@@ -187,7 +214,7 @@ int body_stream_write(struct body_stream *b, struct stream *stream, struct worke
         if (count < 0) {
             return local_error(ret, count);
         }
-        b->offset += offered - part.len;
+        move_on(b, offered - part.len);
         budget -= offered - part.len;
         bool more = !b->is_chunk || b->left > 0; /* a dot follows; behind a chunk nothing has to */
         err = write_runs(stream, runs, count, more, rest, ret);

@@ -7,6 +7,7 @@
 
 #include "base/attr.h"
 #include "base/buf.h"
+#include "base/slice.h"
 #include "net/smtp_wire.h"
 
 #include <stdbool.h>
@@ -20,6 +21,7 @@ struct body_stream {
     bool is_streaming; /* not all of the body was handed to the socket or to its buffer */
     bool is_chunk;     /* for BDAT: raw */
     const struct message *message; /* lent by the delivery */
+    struct slice front;            /* what is not handed over of the fields in front of it */
     uint64_t left;                 /* chunk: bytes announced and not handed over */
     uint32_t chunks;               /* of the body, at least 1 */
     uint32_t chunk;                /* where it stands */

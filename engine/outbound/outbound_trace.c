@@ -123,7 +123,7 @@ void outbound_trace_commands(struct outbound *c)
 void outbound_trace_body(struct outbound *c, const struct message *m)
 {
     outbound_trace_commands(c);
-    flight_body(c->worker->recorder, c->flight, m->envelope.id, m->envelope.size_bytes,
+    flight_body(c->worker->recorder, c->flight, m->envelope.id, message_sent_bytes(m),
                 c->worker->now);
 }
 

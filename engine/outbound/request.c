@@ -150,7 +150,7 @@ const struct smtp_transaction *request_begin_transaction(struct request *r,
         .sender = m->envelope.sender,
         .recipients = r->recipients,
         .recipient_count = count,
-        .size_bytes = m->envelope.size_bytes,
+        .size_bytes = message_sent_bytes(m),
         .has_8bit = (m->envelope.flags & SPOOL_FLAG_8BIT) != 0,
         .needs_smtputf8 = (m->envelope.flags & SPOOL_FLAG_UTF8) != 0,
     };

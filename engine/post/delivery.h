@@ -96,8 +96,11 @@ struct resolution {
 /* Recipients of one message for one scheduler, the first (LETTER_SUBMIT) or more of them
  * (LETTER_MORE); freed by the scheduler thread. */
 struct submission {
-    struct message *message;   /* the first: with a reference that the scheduler then holds */
-    struct submission *next;   /* scheduler thread only */
+    struct message *message; /* the first: with a reference that the scheduler then holds */
+    struct submission *next; /* of the thread that has it */
+    uint64_t orders;  /* order_book_changes before its recipients were judged: newer orders are
+                       * applied when it comes to its scheduler */
+    uint64_t arrived; /* signer's thread only: its place in the order of arrival */
     struct settings *settings; /* own reference: nexthops are of them; NULL: none is */
     uint16_t transport;
     uint32_t count;

@@ -1,6 +1,7 @@
 #include "engine/post/intake.h"
 
 #include "engine/post/message.h"
+#include "engine/post/signing.h"
 
 #include <stdlib.h>
 
@@ -23,18 +24,41 @@ void intake_free(struct intake *in)
     if (in->message != NULL) {
         message_put(in->message);
     }
+    signing_free(in->signing);
     buf_fini(&in->strings);
     buf_fini(&in->packed);
     buf_fini(&in->body);
     free(in);
 }
 
-struct message *intake_message(const struct intake *in)
+struct message *intake_message(struct intake *in)
 {
     if (in->batch > 0) {
         return NULL;
     }
-    return message_new_whole(&in->envelope, buf_slice(&in->packed));
+    struct message *m = message_new_whole(&in->envelope, buf_slice(&in->packed));
+    if (m != NULL) {
+        m->signing = in->signing;
+        in->signing = NULL;
+    }
+    return m;
+}
+
+static const struct signing *signing_of(const struct intake *in)
+{
+    return in->message != NULL ? in->message->signing : in->signing;
+}
+
+/* Keeps what only the reception knows, or what would mean to read a large body again. Of a small one the
+ * hash is made again when it is needed. */
+static int put_signing(const struct intake *in, struct spool_txn *txn)
+{
+    const struct signing *s = signing_of(in);
+    if (s == NULL || (s->wanted == NULL && in->envelope.chunk_count == 0)) {
+        return 0;
+    }
+    const struct spool_signing record = signing_record(s);
+    return spool_put_signing(txn, in->envelope.id, &record);
 }
 
 static int put_part(const struct intake *in, struct spool_txn *txn)
@@ -87,11 +111,15 @@ int intake_put(struct intake *in, struct spool_txn *txn)
     if (err == 0) {
         err = spool_put_message(txn, &in->envelope, packed, body, &in->position);
     }
-    return err;
+    return err == 0 ? put_signing(in, txn) : err;
 }
 
 bool intake_fits_journal(const struct intake *in)
 {
+    const struct signing *s = signing_of(in);
+    if (s != NULL && s->wanted != NULL) {
+        return false; /* the journal has no place for the names */
+    }
     return in->is_last && in->chunk == 0 && in->message != NULL && in->envelope.not_before == 0 &&
            in->body.len <= SPOOL_INLINE_BODY_BYTES &&
            in->packed.len <= SPOOL_INLINE_RECIPIENT_BYTES;

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 struct message;
+struct signing;
 
 struct intake {
     /* filled by the worker */
@@ -27,6 +28,7 @@ struct intake {
     bool puts_recipients;    /* this STAGE letter carries `packed` */
     bool puts_body;          /* this STAGE letter carries `body` */
     bool is_class_lowered;   /* its tenant may not use the class that it would have */
+    struct signing *signing; /* what is known of its signatures, until the message has it; NULL */
     struct message *message; /* in memory for activation at once; NULL when too large */
 
     /* where the answer goes */
@@ -50,7 +52,8 @@ MUST_USE int intake_put(struct intake *in, struct spool_txn *txn);
 MUST_USE bool intake_fits_journal(const struct intake *in);
 /* Put it into the journal's batch. errors: of spool_journal_message */
 MUST_USE int intake_put_journal(struct intake *in, struct spool_store *store);
-/* A message object that can be activated without reading the spool; NULL for large envelopes. */
-struct message *intake_message(const struct intake *in);
+/* A message object that can be activated without reading the spool; NULL for large envelopes. It takes
+ * over what is known of its signatures. */
+struct message *intake_message(struct intake *in);
 
 #endif

@@ -56,6 +56,8 @@ enum letter_kind {
     LETTER_SWEEP,          /* find mail that is not active and try it now */
     LETTER_RECALL,         /* these deferred messages may go now */
     LETTER_ORDERS_CHANGED, /* standing orders have changed: tell the schedulers */
+    /* to a thread that signs */
+    LETTER_SIGN, /* a message's first recipients, for its scheduler when the message is signed */
     /* to a scheduler */
     LETTER_SUBMIT,   /* a message's first recipients */
     LETTER_MORE,     /* what LETTER_READ asked for */
@@ -112,6 +114,7 @@ LETTER_OF(damaged, LETTER_DAMAGED, struct spool_position, outbox_put)
 LETTER_OF(returned, LETTER_RETURNED, struct message, outbox_put)
 LETTER_OF(read, LETTER_READ, struct read_request, outbox_put)
 LETTER_OF(recall, LETTER_RECALL, struct recall, outbox_put)
+LETTER_OF(sign, LETTER_SIGN, struct submission, outbox_put)
 LETTER_OF(submit, LETTER_SUBMIT, struct submission, outbox_put)
 LETTER_OF(more, LETTER_MORE, struct submission, outbox_put)
 LETTER_OF(resolved, LETTER_RESOLVED, struct resolution, outbox_put)

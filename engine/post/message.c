@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/packed.h"
 #include "engine/config/config.h"
+#include "engine/post/signing.h"
 #include "engine/state/settings.h"
 
 #include <assert.h>
@@ -229,6 +230,11 @@ void message_drop_body(struct message *m)
     rcu_retire(&m->retired, body_is_elsewhere);
 }
 
+uint64_t message_sent_bytes(const struct message *m)
+{
+    return m->envelope.size_bytes + (m->signing == NULL ? 0 : m->signing->fields_len);
+}
+
 void message_get(struct message *m)
 {
     /* Whoever calls already holds a reference, so nothing needs ordering here. */
@@ -258,6 +264,7 @@ void message_destroy(struct message *m)
         free(m->pages[p]);
     }
     settings_put(m->settings);
+    signing_free(m->signing);
     free(m->parts);
     free(m->body);
     free(m);

@@ -31,6 +31,7 @@
 struct buf;
 struct config;
 struct settings;
+struct signing;
 
 /* The recipients of a message for one transport that have not been read from the spool yet. */
 struct message_part {
@@ -61,6 +62,9 @@ struct message {
     struct sched_flow_key flow;     /* whose turn it takes: activator/flow_names.h */
     uint64_t suppress_seen;         /* its recipients were looked up when changes were that many:
                                      * spool_suppress_changes */
+
+    /* see signing.h; NULL: nothing is known, and it goes out without signatures */
+    struct signing *signing;
 
     /* activator only */
     struct message_part *parts; /* [transports of `settings`], NULL when nothing is unread */
@@ -115,6 +119,9 @@ MUST_USE bool message_body(const struct message *m, struct slice *ret);
  * grace period every thread is in such a pass, and the content is unpublished; after a second one
  * no thread reads it any more, and it is freed. Spool writer. */
 void message_drop_body(struct message *m);
+
+/* Of its content with the fields in front of it: what a receiver gets before dots are stuffed. */
+uint64_t message_sent_bytes(const struct message *m);
 
 void message_get(struct message *m);
 void message_put(struct message *m);

@@ -109,6 +109,21 @@ static void put_totals(struct page *p)
     }
 }
 
+static void put_seals(struct page *p)
+{
+    static const char name[] = "sluice_dkim_messages_total";
+    const struct engine *e = p->engine;
+    exposition_family(&p->out, name, EXPOSITION_COUNTER,
+                      "Messages that became active while there were keys, by what became of their "
+                      "signatures.");
+    for (unsigned i = 0; i < SEAL_RESULT_COUNT; i++) {
+        put_sample(p, name, "result", slice_of(seal_result_text((enum seal_result)i)),
+                   (double)counter(&e->seals[i]));
+    }
+    put_one(p, "sluice_dkim_signatures_total", EXPOSITION_COUNTER, "Signatures that keys made.",
+            (double)counter(&e->signatures));
+}
+
 static void put_mail_classes(struct page *p)
 {
     static const char name[] = "sluice_mail_class_messages_received_total";
@@ -667,6 +682,7 @@ void metrics_show(struct clerk *k, struct api_call *c)
     buf_init(&p.out, 0);
     put_totals(&p);
     put_mail_classes(&p);
+    put_seals(&p);
     put_denials(&p);
     put_tables(&p);
     put_classes(&p);

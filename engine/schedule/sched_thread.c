@@ -279,6 +279,7 @@ static void take_submission(struct sched_thread *t, struct submission *s)
         defer_submission(t, s, SLICE("out of memory"));
     } else {
         c->unread += m.more;
+        withdrawal_apply_newer(t->engine, c->sched, s, t->now);
     }
     submission_free(s);
 }

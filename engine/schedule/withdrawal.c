@@ -4,7 +4,9 @@
 #include "engine/config/config.h"
 #include "engine/config/router.h"
 #include "engine/order/intercept.h"
+#include "engine/order/order_book.h"
 #include "engine/order/selector.h"
+#include "engine/post/delivery.h"
 #include "engine/post/message.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
@@ -78,6 +80,14 @@ void withdrawal_apply(struct engine *e, struct sched *core, uint16_t transport, 
         for (int i = 0; !names.has_more && i < names.count; i++) {
             sched_withdraw(core, job.message_id, names.items[i], &reason, now);
         }
+    }
+}
+
+void withdrawal_apply_newer(struct engine *e, struct sched *core, const struct submission *s,
+                            usec_t now)
+{
+    if (s->orders != order_book_changes(e->orders)) {
+        withdrawal_apply(e, core, s->transport, now);
     }
 }
 

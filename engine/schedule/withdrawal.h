@@ -15,9 +15,14 @@ struct outbox;
 struct sched;
 struct sched_action;
 struct selector;
+struct submission;
 
 /* Withdraw every entry that waits and that some order may be about. */
 void withdrawal_apply(struct engine *e, struct sched *core, uint16_t transport, usec_t now);
+/* The same when the orders are newer than those that a submission was judged by: it waited for its
+ * signatures, and LETTER_ORDERS may have overtaken it. */
+void withdrawal_apply_newer(struct engine *e, struct sched *core, const struct submission *s,
+                            usec_t now);
 /* Withdraw every entry that waits: the transport is gone. */
 void withdrawal_give_back(struct sched *core, usec_t now);
 /* Give the recipients of a SCHED_DEFER with is_withdrawn the result that the orders want. One that

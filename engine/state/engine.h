@@ -11,6 +11,7 @@
 #include "engine/event/event_log.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/denial.h"
+#include "engine/state/seal_result.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -34,6 +35,7 @@ struct suspensions;
 struct queue_figures_keeper;
 struct reloader;
 struct sched_thread;
+struct signer;
 struct series;
 struct sts_fetcher;
 struct tally;
@@ -61,6 +63,7 @@ struct engine_boxes {
     struct mailbox *clerks[2];
     struct mailbox **scheds;  /* [sched_count]; NULL before they exist */
     struct mailbox **workers; /* [worker_count] */
+    struct mailbox **signers; /* [signer_count] */
 };
 
 struct engine {
@@ -82,6 +85,8 @@ struct engine {
     struct worker **workers;
     uint32_t worker_count;
     struct auth *auth;
+    struct signer **signers;
+    uint32_t signer_count;
     struct sts_fetcher *sts;
     struct tls_reporter *tls_reporter;
     struct sockets *sockets;         /* main only; see sockets.h */
@@ -120,8 +125,10 @@ struct engine {
     _Atomic uint64_t suppressed;         /* recipients that ended as they are on a list */
     _Atomic uint64_t suppressed_refused; /* likewise, that intake refused */
     _Atomic uint64_t suppressions_added, suppressions_removed;
-    _Atomic uint64_t odd_labels;  /* values of control headers that were ignored */
-    struct denials denials;       /* refused because of who asked; denial.h */
+    _Atomic uint64_t seals[SEAL_RESULT_COUNT]; /* messages, by what became of their signatures */
+    _Atomic uint64_t signatures;               /* that keys made */
+    _Atomic uint64_t odd_labels;               /* values of control headers that were ignored */
+    struct denials denials;                    /* refused because of who asked; denial.h */
     _Atomic uint64_t refused;     /* intake, for want of space, memory or a working spool */
     _Atomic uint32_t injections;  /* requests to inject mail that await their commits */
     _Atomic uint32_t sweeps;      /* asked for by operators, and not over */

@@ -7,6 +7,7 @@
 #include "engine/post/intake.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
+#include "engine/post/signing.h"
 #include "engine/reply/reply_set.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
@@ -304,6 +305,17 @@ static bool is_paced(const struct message *m)
     return m->account.stored.is_paced;
 }
 
+/* Keeps the signatures for the next attempt. */
+static int keep_signing(struct spool_txn *txn, const struct message *m)
+{
+    const struct signing *g = m->signing;
+    if (g == NULL || g->is_stored || (g->fields == NULL && g->forms == 0)) {
+        return 0;
+    }
+    const struct spool_signing record = signing_record(g);
+    return spool_put_signing(txn, m->envelope.id, &record);
+}
+
 /* All undelivered recipients are suspended by orders: the message moves to the held class until the
  * first of these orders ends, or until the message expires if that is earlier. */
 static int hold(struct settle *s, struct spool_txn *txn, struct message *m)
@@ -488,6 +500,7 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
         /* A crash from now on must not repeat the notice that this transaction carries. */
         err = spool_forget_failures(txn, m->envelope.id);
     }
+    err = err == 0 ? keep_signing(txn, m) : err;
     if (err != 0) {
         return err;
     }

@@ -25,7 +25,7 @@ ROOMS = [
     'engine/spool', 'engine/event', 'engine/config', 'engine/reply', 'engine/limit', 'engine/compose', 'engine/heard', 'engine/key',
     'engine/state',
     'engine/post', 'engine/order', 'engine/tally', 'engine/tls_report', 'engine/worker', 'engine/trace', 'engine/outbound',
-    'engine/inbound', 'engine/writer', 'engine/activator', 'engine/schedule', 'engine/feed',
+    'engine/inbound', 'engine/writer', 'engine/signer', 'engine/activator', 'engine/schedule', 'engine/feed',
     'engine/http', 'engine/census', 'engine/lane', 'engine/suppression', 'engine/report', 'engine', 'engine/cli',
     'bench/tool', 'bench/sink', 'bench/source', 'bench/zone', 'bench/sim', 'bench/stage', 'bench',
 ]

@@ -63,6 +63,7 @@ class Session:
         self.file = sock.makefile('rb', 1 << 18)
         self.sender, self.recipients, self.parameters = None, [], ''
         self.is_tls = False
+        self.chunks = []
         self.transactions = 0
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -110,6 +111,8 @@ class Session:
             usual = '354 go' if self.recipients else '503 5.5.1 no recipients'
             if self.answer(verb, argument, usual):
                 self.body()
+        elif verb == 'BDAT':
+            self.chunk(argument)
         elif verb == 'QUIT':
             self.answer(verb, argument, '221 2.0.0 bye')
             return False
@@ -128,14 +131,32 @@ class Session:
             if line == b'.\r\n':
                 break
             parts.append(line[1:] if line.startswith(b'.') else line)
+        self.take(b''.join(parts))
+
+    def take(self, body):
         self.transactions += 1
-        received = Received(self.sender, list(self.recipients), b''.join(parts), self.peer[0],
+        received = Received(self.sender, list(self.recipients), body, self.peer[0],
                             self.parameters)
         self.recipients = []
         if self.is_accepted(received):
             with self.receiver.lock:
                 self.receiver.messages.append(received)
             self.sock.sendall(b'250 2.0.0 kept\r\n')
+
+    def chunk(self, argument):
+        size, *last = argument.split()
+        data = self.file.read(int(size))
+        if len(data) < int(size):
+            raise EOFError
+        self.chunks.append(data)
+        if not last:
+            self.sock.sendall(b'250 2.0.0 chunk\r\n')
+            return
+        body, self.chunks = b''.join(self.chunks), []
+        if not self.recipients:
+            self.sock.sendall(b'503 5.5.1 no recipients\r\n')
+            return
+        self.take(body)
 
     def is_accepted(self, received):
         text = self.receiver.answers and self.receiver.answers('.', received, self)

@@ -1,0 +1,58 @@
+#include "engine/post/signing.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct signing *signing_new(void)
+{
+    return calloc(1, sizeof(struct signing));
+}
+
+void signing_free(struct signing *s)
+{
+    if (s != NULL) {
+        free(s->wanted);
+        free(s->fields);
+        free(s);
+    }
+}
+
+struct spool_signing signing_record(const struct signing *s)
+{
+    struct spool_signing record = {
+        .forms = s->forms,
+        .mark = s->mark,
+        .signed_at = s->signed_at,
+        .expires = s->expires,
+        .wanted = slice_of(s->wanted == NULL ? "" : s->wanted),
+        .fields = signing_fields(s),
+    };
+    memcpy(record.hashes, s->hashes, sizeof(record.hashes));
+    return record;
+}
+
+int signing_restore(struct signing *s, const struct spool_signing *record)
+{
+    char *wanted = record->wanted.len == 0 ? NULL : slice_dup(record->wanted);
+    char *fields = record->fields.len == 0 ? NULL : slice_dup(record->fields);
+    if ((record->wanted.len > 0 && wanted == NULL) || (record->fields.len > 0 && fields == NULL)) {
+        free(wanted);
+        free(fields);
+        return -ENOMEM;
+    }
+    free(s->wanted);
+    free(s->fields);
+    *s = (struct signing){
+        .forms = record->forms,
+        .is_stored = true,
+        .mark = record->mark,
+        .signed_at = record->signed_at,
+        .expires = record->expires,
+        .wanted = wanted,
+        .fields = fields,
+        .fields_len = record->fields.len,
+    };
+    memcpy(s->hashes, record->hashes, sizeof(s->hashes));
+    return 0;
+}

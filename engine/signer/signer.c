@@ -1,0 +1,276 @@
+/* The thread and its letters; how a message is signed is seal.c.
+ *
+ * Who owns what. A submission is the activator's until its letter, this thread's until the letter to
+ * its scheduler, with the reference to the message that is in it. The message's `signing` is written
+ * here alone while the message is active, and only before any of its submissions has gone on: they
+ * all come by the same thread, in order, and the first one finds `is_done` unset. Whoever works on
+ * the message later gets it by letters behind that one, and only reads. The settings that it is signed
+ * by are held by a reference, so that a reload cannot take a key away while it signs.
+ *
+ * What waits here are active messages, so message_active_limit bounds it, and the activator does the
+ * rest: it takes no more mail than it has places, and never waits for this thread. What a standing order
+ * says meanwhile the scheduler finds out: see submission.orders.
+ *
+ * At the end what waits is dropped: it is queued, and nothing of it was delivered. */
+#include "engine/signer/signer.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/mail_class.h"
+#include "base/post.h"
+#include "base/rcu.h"
+#include "engine/post/delivery.h"
+#include "engine/post/letter.h"
+#include "engine/post/message.h"
+#include "engine/post/result.h"
+#include "engine/post/signing.h"
+#include "engine/signer/seal.h"
+#include "engine/spool/spool_store.h"
+#include "engine/state/engine.h"
+#include "engine/state/settings.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    LETTERS_PER_PASS = 4096,
+    SEALS_PER_PASS = 16,              /* then letters are looked at: urgent mail may have come */
+    SEAL_TIME = 2 * USEC_PER_MSEC,    /* the same */
+    SPOOL_PAUSE = 20 * USEC_PER_MSEC, /* until the spool is asked again that could not be read */
+    FAIR_PLACE = 4,
+};
+
+struct line {
+    struct submission *first, **last;
+};
+
+struct signer {
+    /* set at creation */
+    struct engine *engine;
+    struct post post;
+    struct spool_reader *reader;
+    char name[16];
+
+    /* set at the start */
+    struct outbox *to_writer;
+    struct outbox *to_scheds; /* [engine->sched_count] */
+
+    /* its thread only */
+    struct line lines[MAIL_CLASS_COUNT];
+    uint64_t received, passed; /* submissions */
+    struct seal seal;
+    usec_t pause_until; /* monotonic; 0: the spool can be read */
+};
+
+int signer_new(struct engine *engine, uint32_t index, struct signer **ret)
+{
+    struct signer *s = calloc(1, sizeof(*s));
+    if (s == NULL) {
+        return -ENOMEM;
+    }
+    s->engine = engine;
+    (void)snprintf(s->name, sizeof(s->name), "signer %u", (unsigned)index); /* it fits */
+    for (int c = 0; c < MAIL_CLASS_COUNT; c++) {
+        s->lines[c].last = &s->lines[c].first;
+    }
+    int err = post_init(&s->post, 1 << 14);
+    if (err == 0) {
+        err = spool_reader_new(engine->store, &s->reader);
+    }
+    seal_init(&s->seal, s->reader);
+    if (err != 0) {
+        signer_free(s);
+        return err;
+    }
+    *ret = s;
+    return 0;
+}
+
+struct mailbox *signer_box(struct signer *s)
+{
+    return &s->post.box;
+}
+
+static void drop_submission(struct submission *s)
+{
+    message_put(s->message);
+    settings_put(s->settings);
+    free(s);
+}
+
+void signer_free(struct signer *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    struct letter letter;
+    while (post_take_left(&s->post, &letter)) {
+        drop_submission(letter_take_sign(&letter));
+    }
+    for (int c = 0; c < MAIL_CLASS_COUNT; c++) {
+        for (struct submission *one = s->lines[c].first; one != NULL;) {
+            struct submission *next = one->next;
+            drop_submission(one);
+            one = next;
+        }
+    }
+    post_fini(&s->post);
+    seal_fini(&s->seal);
+    spool_reader_free(s->reader);
+    free(s);
+}
+
+/* --- whose turn it is ------------------------------------------------------------------------- */
+
+static void line_up(struct signer *s, struct submission *one)
+{
+    struct line *line = &s->lines[spool_mail_class(one->message->envelope.flags)];
+    one->next = NULL;
+    one->arrived = s->received++;
+    *line->last = one;
+    line->last = &one->next;
+}
+
+/* The line whose first submission goes next: the highest class, and every fourth time the one whose
+ * first has waited longest. NULL: nothing waits */
+static struct line *next_line(struct signer *s)
+{
+    static const enum mail_class order[] = {MAIL_URGENT, MAIL_NORMAL, MAIL_BULK};
+    bool is_fair = s->passed % FAIR_PLACE == FAIR_PLACE - 1;
+    struct line *found = NULL;
+    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+        struct line *line = &s->lines[order[i]];
+        if (line->first != NULL &&
+            (found == NULL || (is_fair && line->first->arrived < found->first->arrived))) {
+            found = line;
+        }
+    }
+    return found;
+}
+
+static struct submission *take_from(struct line *line)
+{
+    struct submission *one = line->first;
+    line->first = one->next;
+    if (line->first == NULL) {
+        line->last = &line->first;
+    }
+    one->next = NULL;
+    return one;
+}
+
+/* --- a submission ------------------------------------------------------------------------------ */
+
+static void count_seal(struct engine *e, enum seal_result result, uint32_t signatures)
+{
+    atomic_fetch_add_explicit(&e->seals[result], 1, memory_order_relaxed);
+    if (signatures > 0) {
+        atomic_fetch_add_explicit(&e->signatures, signatures, memory_order_relaxed);
+    }
+}
+
+/* Want of memory, or a key that does not sign: the recipients have no result, and are tried again soon,
+ * as unsigned mail may be refused for good. */
+static void give_up(struct signer *s, struct submission *one)
+{
+    log_warning("message %016llx could not be signed and is tried again",
+                (unsigned long long)one->message->envelope.id);
+    count_seal(s->engine, SEAL_FAILED, 0);
+    result_send(s->to_writer, NULL, one->message, one->count, RESULT_WAS_LOADED);
+    if (one->unread > 0) {
+        result_send(s->to_writer, NULL, one->message, one->unread, 0);
+    }
+    drop_submission(one);
+}
+
+/* returns  false: the spool cannot be read for now, and nothing has happened */
+static bool pass_on(struct signer *s, struct line *line) ON_ROLE(s->post)
+{
+    struct submission *one = line->first;
+    struct message *m = one->message;
+    enum seal_result result = SEAL_NO_KEY;
+    uint32_t signatures = 0;
+    bool is_done = m->signing != NULL && m->signing->is_done;
+    struct settings *settings = settings_get(settings_of(s->engine));
+    int err = 0;
+    if (!is_done && settings->keys != NULL) {
+        err = seal_message(&s->seal, settings, m, clock_wall(), &result, &signatures);
+    }
+    settings_put(settings);
+    if (err == ERR_AGAIN) {
+        return false;
+    }
+    (void)take_from(line); /* it is `one` */
+    s->passed++;
+    if (err != 0) {
+        give_up(s, one);
+        return true;
+    }
+    if (!is_done) {
+        count_seal(s->engine, result, signatures);
+    }
+    letter_put_submit(&s->to_scheds[one->transport % s->engine->sched_count], one);
+    return true;
+}
+
+/* --- the thread -------------------------------------------------------------------------------- */
+
+static void pass_some(struct signer *s) ON_ROLE(s->post)
+{
+    const usec_t begin = clock_mono();
+    struct line *line = next_line(s);
+    s->pause_until = 0;
+    for (int i = 0; line != NULL && i < SEALS_PER_PASS; i++) {
+        if (!pass_on(s, line)) {
+            s->pause_until = clock_mono() + SPOOL_PAUSE;
+            return;
+        }
+        line = clock_mono() - begin < SEAL_TIME ? next_line(s) : NULL;
+    }
+}
+
+static void run_signer(void *arg)
+{
+    struct signer *s = arg;
+    post_assert_owner(&s->post);
+    while (!post_must_end(&s->post)) {
+        struct letter letter;
+        for (int i = 0; i < LETTERS_PER_PASS && post_take(&s->post, &letter); i++) {
+            line_up(s, letter_take_sign(&letter));
+        }
+        if (s->pause_until <= clock_mono()) {
+            pass_some(s);
+        }
+        bool is_flushed = post_flush(&s->post);
+        rcu_pass();
+        usec_t deadline = USEC_NEVER;
+        if (next_line(s) != NULL) {
+            deadline = s->pause_until;
+        } else if (!is_flushed) {
+            deadline = clock_mono() + USEC_PER_MSEC;
+        }
+        if (deadline > 0) {
+            post_nap(&s->post, deadline);
+        }
+    }
+}
+
+int signer_start(struct signer *s)
+{
+    struct engine *e = s->engine;
+    int err = post_open(&s->post, 1 + e->sched_count);
+    if (err != 0) {
+        return err;
+    }
+    s->to_writer = post_write_to(&s->post, e->boxes.writer);
+    s->to_scheds = post_write_to_each(&s->post, e->boxes.scheds, e->sched_count);
+    return post_start(&s->post, s->name, run_signer, s);
+}
+
+void signer_stop(struct signer *s)
+{
+    post_stop(&s->post);
+}

@@ -1,0 +1,279 @@
+"""Mail is signed on its way through the daemon: whatever comes in, over SMTP or HTTP, small or large, at once or after a
+deferral, a restart or kill -9, arrives with signatures that python3-dkim verifies.
+DKIM_MAILS: how many random messages (default 150)."""
+import os
+import random
+import re
+
+import dkim
+import pytest
+
+from support.api import Connection
+from support.client import message, submit
+from support.injection import post
+from support.mailbox_postfix import MailboxPostfix
+from support.open_dkim import OpenDkim
+from support.random_mail import draw_message
+from support.reloading import reload
+from support.signing_key import make_signing_key
+from support.wait import until
+
+MAILS = int(os.environ.get('DKIM_MAILS', '150'))
+CHUNKS = ('PIPELINING', '8BITMIME', 'SMTPUTF8', 'SIZE 0', 'ENHANCEDSTATUSCODES', 'CHUNKING')
+
+
+class Keys:
+    """Key files with what the DNS says of them."""
+
+    def __init__(self, folder):
+        self.folder, self.records = folder, {}
+
+    def make(self, name, bits=0, **options):
+        """The options of its section."""
+        path = os.path.join(self.folder, name)
+        self.records[name.encode() + b'.'] = make_signing_key(path, bits).encode()
+        return {'key': path, **options}
+
+    def signers(self, body):
+        """The names of the keys whose signatures in the message hold; each that is there has to."""
+        names = []
+        count = len(re.findall(rb'(?:^|\n)DKIM-Signature:', body.split(b'\r\n\r\n')[0]))
+        for index in range(count):
+            asked = []
+            verifier = dkim.DKIM(body, timeout=0, minkey=1024)
+            assert verifier.verify(idx=index, dnsfunc=lambda name, timeout=0: (asked.append(name), self.records[name])[1]), body
+            names += [asked[0].decode().rstrip('.')]
+        return names
+
+
+@pytest.fixture
+def keys(place):
+    return Keys(place.subfolder('keys'))
+
+
+RSA, ED, ESP = 's1._domainkey.sender.test', 's2._domainkey.sender.test', 'o._domainkey.esp.test'
+
+
+def both(keys, **options):
+    return {RSA: keys.make(RSA, 2048, **options), ED: keys.make(ED, **options)}
+
+
+def sealed(daemon):
+    """{result: count}"""
+    found = {}
+    for line in metrics(daemon):
+        match = re.match(r'sluice_dkim_messages_total\{result="(\w+)"\} (\d+)', line)
+        if match:
+            found[match[1]] = int(match[2])
+    return {name: count for name, count in found.items() if count}
+
+
+def metrics(daemon):
+    connection = Connection(daemon)
+    connection.request('GET', '/metrics')
+    return connection.getresponse().read().decode().splitlines()
+
+
+def test_each_shape_is_verified(place, keys):
+    """Random messages, half of them to a receiver that takes chunks; RSA and Ed25519 in all forms."""
+    seed = random.randrange(1 << 30)
+    rng = random.Random(seed)
+    plain, chunked = place.receiver(), place.receiver(extensions=CHUNKS)
+    forms = ['relaxed/relaxed', 'simple/simple', 'relaxed/simple', 'simple/relaxed']
+    dkims = {}
+    for number, form in enumerate(forms):
+        name = f'k{number}._domainkey.sender.test'
+        dkims[name] = keys.make(name, 1024 if number % 2 else 0, canonicalization=form)
+    daemon = place.sluice(dkims=dkims, routes={'plain.test': ('smtp', plain.nexthop), '*': ('smtp', chunked.nexthop)})
+    mails = [draw_message(rng) for _ in range(MAILS)]
+    for number, mail in enumerate(mails):
+        reply = submit(daemon, 'a@sender.test', [f'r{number}@{"plain" if number % 2 else "chunk"}.test'], mail)
+        assert reply.code == 250, (seed, reply, mail)
+    plain.wait(MAILS // 2, 60)
+    chunked.wait(MAILS - MAILS // 2, 60)
+    for received in plain.messages + chunked.messages:
+        assert len(keys.signers(received.body)) == 4, (seed, received.body)
+        assert int(re.search(r'SIZE=(\d+)', received.parameters)[1]) in (len(received.body), len(received.body) - 2), seed
+    assert sealed(daemon) == {'signed': MAILS}
+    daemon.stop()
+
+
+@pytest.mark.parametrize('extensions', [CHUNKS[:-1], CHUNKS], ids=['data', 'bdat'])
+def test_size_and_way_do_not_matter(place, keys, extensions):
+    """Content in the journal, in one record and in chunks; many recipients; over SMTP and HTTP; a bounce too."""
+    receiver = place.receiver(extensions=extensions)
+    dkims = both(keys)
+    dkims['b._domainkey.relay.test'] = keys.make('b._domainkey.relay.test')
+    daemon = place.sluice(dkims=dkims, http={}, listener={'smtpd_recipient_limit': 5000},
+                          routes={'*': ('smtp', receiver.nexthop)})
+    count = 0
+    for size in (0, 1, 5000, 40000, 70000, 300000):
+        text = ('.dots and words\r\n' * (size // 16 + 1))[:size].rstrip('\r')
+        submit(daemon, 'a@sender.test', ['x@x.test'], message(text=text))
+        post(daemon, {'from': 'a@sender.test', 'recipients': ['y@x.test'], 'text': text, 'headers': {'Subject': 's'}}).expect(202)
+        count += 2
+    many = [f'r{n}@x.test' for n in range(2500)]
+    submit(daemon, 'a@sender.test', many, message(text='many\r\n'))
+    until(lambda: len(receiver.messages) > count and sum(len(m.recipients) for m in receiver.messages) == count + len(many),
+          'all mail')
+    for received in receiver.messages:
+        assert keys.signers(received.body) == [RSA, ED]
+    assert len({m.body for m in receiver.messages if len(m.recipients) > 1}) == 1  # signed once
+    receiver.answers = lambda verb, argument, _: '550 5.1.1 no' if verb == 'RCPT' and 'gone' in argument else None
+    submit(daemon, 'a@sender.test', ['gone@x.test'], message())
+    receiver.wait(len(receiver.messages) + 1)
+    notice = receiver.to('a@sender.test')[0]
+    assert keys.signers(notice.body) == ['b._domainkey.relay.test']
+    daemon.stop()
+
+
+def test_retries_send_the_same_signature(place, keys):
+    receiver = place.receiver(answers=lambda verb, argument, _: '451 4.3.0 later' if verb == 'RCPT' else None)
+    daemon = place.sluice(dkims=both(keys), routes={'*': ('smtp', receiver.nexthop)})
+    for size in (100, 40000, 200000):
+        submit(daemon, 'a@sender.test', [f's{size}@x.test'], message(text='x' * 70 + '\r\n' + 'y\r\n' * (size // 3)))
+    daemon.wait_events('TransientFailure', count=6)
+    assert sealed(daemon)['signed'] == 3  # and no more, however often it is tried
+    assert daemon.stop() == 0
+    daemon.start()
+    daemon.wait_events('TransientFailure', count=9)
+    assert 'signed' not in sealed(daemon) or sealed(daemon)['signed'] == 3  # counters go on
+    daemon.kill()
+    daemon.start()
+    receiver.answers = None
+    receiver.wait(3)
+    for received in receiver.messages:
+        assert keys.signers(received.body) == [RSA, ED]
+    assert sealed(daemon)['kept'] >= 3
+    daemon.wait_empty()
+    daemon.stop()
+
+
+def test_mail_that_was_not_signed_when_the_process_died_is_signed(place, keys):
+    receiver = place.receiver()
+    daemon = place.sluice(dkims=both(keys), transports={'smtp': {'hold': True}}, routes={'*': ('smtp', receiver.nexthop)})
+    for size in (100, 40000, 200000):
+        submit(daemon, 'a@sender.test', [f's{size}@x.test'], message(text='y\r\n' * (size // 3)))
+    daemon.kill()
+    daemon.transports = {'smtp': {}}
+    daemon.write_config()
+    daemon.start()
+    receiver.wait(3)
+    assert [keys.signers(received.body) for received in receiver.messages] == [[RSA, ED]] * 3
+    daemon.stop()
+
+
+def test_another_key_signs_anew(place, keys):
+    """A reload takes a key away and brings another: waiting mail goes out with what signs it now."""
+    receiver = place.receiver(answers=lambda verb, argument, _: '451 4.3.0 later' if verb == 'RCPT' else None)
+    daemon = place.sluice(dkims=both(keys), http={}, routes={'*': ('smtp', receiver.nexthop)})
+    submit(daemon, 'a@sender.test', ['x@x.test'], message(text='y\r\n' * 30000))
+    submit(daemon, 'a@sender.test', ['y@x.test'], message())
+    daemon.wait_events('TransientFailure', count=2)
+    daemon.dkims = {ED: daemon.dkims[ED]}
+    reload(daemon)
+    receiver.answers = None
+    receiver.wait(2)
+    assert [keys.signers(received.body) for received in receiver.messages] == [[ED]] * 2
+    # A key that is not right: the old ring stays.
+    os.chmod(daemon.dkims[ED]['key'], 0o644)
+    daemon.write_config()
+    answer = daemon.command('reload')
+    assert answer.returncode != 0
+    check = daemon.command('check')
+    assert check.returncode == 78 and b'others than its owner can read or change it' in check.stderr
+    assert re.search(rb'sluice\.conf:\d+: key: ', check.stderr)
+    submit(daemon, 'a@sender.test', ['z@x.test'], message())
+    receiver.wait(3)
+    assert keys.signers(receiver.to('z@x.test')[0].body) == [ED]
+    os.chmod(daemon.dkims[ED]['key'], 0o600)
+    daemon.dkims = {}
+    reload(daemon)
+    submit(daemon, 'a@sender.test', ['u@x.test'], message())
+    receiver.wait(4)
+    assert keys.signers(receiver.to('u@x.test')[0].body) == []
+    daemon.stop()
+
+
+def test_whose_mail_is_signed(place, keys):
+    receiver = place.receiver()
+    dkims = {RSA: keys.make(RSA, 1024, also=['esp.test']), ESP: keys.make(ESP)}
+    daemon = place.sluice(dkims=dkims, http={}, listener={'tenant_header': 'X-Tenant', 'campaign_header': 'X-Campaign'},
+                          tenants={'acme': {'from_domains': ['sender.test'], 'feedback_id': '{campaign}:{tenant}:{class}:esp'},
+                                   'other': {'dkim': [ESP]}},
+                          routes={'*': ('smtp', receiver.nexthop)})
+
+    def signed(name, mail, tenant='acme'):
+        labels = f'X-Tenant: {tenant}\r\nX-Campaign: may\r\n'.encode() if tenant else b''
+        submit(daemon, 'a@sender.test', [f'{name}@x.test'], labels + mail)
+        until(lambda: receiver.to(f'{name}@x.test'), name)
+        return receiver.to(f'{name}@x.test')[0].body
+
+    body = signed('own', message(List_Unsubscribe='<https://x.test/u>', List_Unsubscribe_Post='List-Unsubscribe=One-Click'))
+    assert keys.signers(body) == [RSA, ESP]
+    assert b'\r\nFeedback-ID: may:acme:normal:esp\r\n' in body
+    names = re.sub(rb'\s', b'', re.search(rb'h=([^;]*);', body)[1]).split(b':')
+    assert {b'List-Unsubscribe', b'List-Unsubscribe-Post', b'Feedback-ID'} <= set(names)
+    with pytest.raises(AssertionError):
+        keys.signers(body.replace(b'https://x.test/u', b'https://y.test/u'))
+    assert body.count(b'Feedback-ID: ') == 1
+    assert signed('given', message(Feedback_ID='1:2:3:me')).count(b'Feedback-ID: ') == 1
+    assert keys.signers(signed('sub', message().replace(b'@sender.test', b'@news.sender.test'))) == [RSA, ESP]
+    assert keys.signers(signed('foreign', message(), tenant='third')) == []
+    assert keys.signers(signed('nobody', message(), tenant=None)) == []
+    assert keys.signers(signed('two', message().replace(b'From: ', b'From: b@else.test, '), tenant='third')) == []
+    assert keys.signers(signed('named', message().replace(b'@sender.test', b'@any.test'), tenant='other')) == [ESP]
+    assert keys.signers(signed('none', message().replace(b'@sender.test', b'@any.test'))) == []
+    assert keys.signers(signed('odd', message().replace(b'@sender.test', b'@sender.test@x.test'))) == []
+    assert keys.signers(signed('without', message().replace(b'From', b'X-From'))) == []
+    counts = sealed(daemon)
+    assert counts == {'signed': 4, 'foreign': 3, 'no_key': 1, 'from': 2}, counts
+
+    mail = {'from': 'a@any.test', 'recipients': ['h@x.test'], 'text': 'hello', 'tenant': 'acme', 'dkim': [RSA, ESP]}
+    post(daemon, mail).expect(202)
+    until(lambda: receiver.to('h@x.test'), 'injected mail')
+    assert keys.signers(receiver.to('h@x.test')[0].body) == [RSA, ESP]
+    assert post(daemon, {**mail, 'tenant': 'other'}).places == ['dkim']
+    assert post(daemon, {**mail, 'dkim': 'x._domainkey.sender.test'}).places == ['dkim']
+    assert post(daemon, {'messages': [{**mail, 'dkim': ESP}, {**mail, 'dkim': 7}]}).places == ['messages[1].dkim']
+    daemon.stop()
+
+
+def test_named_keys_outlive_the_process(place, keys):
+    receiver = place.receiver()
+    dkims = {RSA: keys.make(RSA, 1024), ESP: keys.make(ESP)}
+    daemon = place.sluice(dkims=dkims, http={}, transports={'smtp': {'hold': True}}, routes={'*': ('smtp', receiver.nexthop)})
+    post(daemon, {'from': 'a@sender.test', 'recipients': ['h@x.test'], 'text': 'hello', 'dkim': ESP}).expect(202)
+    daemon.kill()
+    daemon.transports = {'smtp': {}}
+    daemon.write_config()
+    daemon.start()
+    receiver.wait(1)
+    assert keys.signers(receiver.messages[0].body) == [ESP]
+    daemon.stop()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='Postfix needs root')
+def test_opendkim_verifies_behind_postfix(place, keys):
+    """Random messages through a real Postfix, whose milter is OpenDKIM."""
+    seed = random.randrange(1 << 30)
+    rng = random.Random(seed)
+    forms = ['relaxed/relaxed', 'simple/simple', 'relaxed/simple', 'simple/relaxed']
+    dkims = {}
+    for number, form in enumerate(forms):
+        name = f'k{number}._domainkey.sender.test'
+        dkims[name] = keys.make(name, 1024 if number % 2 else 0, canonicalization=form)
+    records = {name.decode().rstrip('.'): text.decode() for name, text in keys.records.items()}
+    verifier = place.keep(OpenDkim(place.subfolder('opendkim'), records))
+    postfix = place.keep(MailboxPostfix(place.subfolder('postfix'), smtpd_milters=f'inet:127.0.0.1:{verifier.port}',
+                                        milter_default_action='tempfail', line_length_limit='20000'))
+    daemon = place.sluice(dkims=dkims, routes={'*': ('smtp', postfix.nexthop)})
+    for number in range(MAILS):
+        mail = draw_message(rng)
+        reply = submit(daemon, 'a@sender.test', [f'r{number}@x.test'], mail)
+        assert reply.code == 250, (seed, reply, mail)
+    until(lambda: postfix.count() == MAILS, lambda: f'{postfix.count()} of {MAILS} messages: {postfix.log()[-1000:]}', 60 + MAILS)
+    for _, mail in postfix.kept():
+        results = re.findall(rb'dkim=(\w+)', re.search(rb'^Authentication-Results: verifier.test;(.*\n(?:[ \t].*\n)*)', mail, re.M)[1])
+        assert results == [b'pass'] * 4, (seed, mail)
+    daemon.stop()
