@@ -115,8 +115,9 @@ static enum reply_class by_status(struct detail d)
     return REPLY_CLASS_NONE;
 }
 
-/* RFC 5321, 7504, 4954; a code that means more than one thing says nothing without its stage: of a
- * report nobody may conclude from 550 alone that there is no such recipient. */
+/* RFC 5321, 7504, 4954; a code that means more than one thing says nothing without its stage. Of 550
+ * alone nobody may conclude that there is no such recipient, as addresses are suppressed by that:
+ * receivers say it of anything, so words or a status have to say so. */
 static enum reply_class by_code(const struct reply *r)
 {
     bool is_rcpt = r->stage == REPLY_AT_RCPT || (r->stage == REPLY_AT_NOTHING && !r->is_report);
@@ -143,12 +144,13 @@ static enum reply_class by_code(const struct reply *r)
     case 504:
     case 555:
         return REPLY_PROTOCOL;
-    case 521:
-    case 550:
     case 551:
-    case 553:
     case 556:
         return is_rcpt ? REPLY_MAILBOX : REPLY_POLICY;
+    case 521:
+    case 550:
+    case 553:
+        return is_rcpt ? REPLY_OTHER : REPLY_POLICY;
     case 554:
         return REPLY_POLICY;
     default:
@@ -168,6 +170,9 @@ enum reply_class reply_default(const struct reply *reply, enum reply_scope *ret_
     if (class == REPLY_CLASS_NONE) {
         class = by_status(d);
         *ret_why = "its enhanced status";
+    }
+    if (class == REPLY_MAILBOX && reply->stage < REPLY_AT_RCPT) {
+        class = REPLY_POLICY; /* of the sender, as the recipient was not named yet */
     }
     if (class == REPLY_CLASS_NONE) {
         class = by_code(reply);

@@ -107,10 +107,64 @@ static void replies_of_the_world_get_their_class(void **state)
     reply_set_free(set);
 }
 
+/* Words of a missing recipient that speak of somebody else. */
+static void others_are_no_missing_recipients(void **state)
+{
+    static const char *const rows[] = {
+        "550 Your account has been suspended for sending spam",
+        "550 5.1.0 <a@example.org>: Sender address rejected: User unknown in virtual mailbox table",
+        "550 sender address does not exist",
+        "550 5.7.1 sender user unknown",
+        "550 Unknown sender",
+        "550 Invalid sender address",
+        "550 Return-Path user does not exist: callback said no such user",
+        "550 5.1.1 Your IP address is listed, see https://example.com",
+        "550 Mailbox for a@example.org (the sender) is not valid",
+        "550 5.7.1 recipient not authorized, your IP has been found on a block list",
+        "554 5.7.1 Message rejected: unknown user agent",
+        "550 bad HELO name: address not found",
+        "550 Client host [192.0.2.1] unknown",
+        "550 account limit exceeded: your IP sent too many invalid recipients",
+        "550 Too many invalid recipients",
+        "550 5.7.1 too many unknown users from 192.0.2.1",
+        "550 user has blocked you",
+        "550 Message contains invalid address in header To",
+        "550 The address you sent from is not valid",
+        "550 no",
+        "553 no",
+    };
+    const struct config_texts none = {NULL, 0};
+    const struct config_sink sink = {.complain = complain};
+    struct reply_set *set = NULL;
+    struct reply_matcher *matcher = reply_matcher_new();
+    struct reply reply;
+    struct reply_verdict v;
+    (void)state;
+    assert_int_equal(reply_set_load(&none, true, &sink, &set), 0);
+    assert_non_null(matcher);
+    for (size_t i = 0; i < 3 * sizeof(rows) / sizeof(rows[0]); i++) {
+        struct slice line = slice_of(rows[i / 3]);
+        if (i % 3 == 2) {
+            reply_read_dsn(SLICE(""), line, &reply);
+        } else {
+            reply_read(line, &reply);
+            reply.stage = i % 3 == 0 ? REPLY_AT_RCPT : REPLY_AT_NOTHING;
+        }
+        reply_set_classify(set, matcher, &reply, &v);
+        if (v.class == REPLY_MAILBOX) {
+            fail_msg("%s: %s", rows[i / 3],
+                     v.rule == REPLY_NO_RULE ? v.why : reply_set_rule(set, v.rule)->name);
+        }
+    }
+    reply_matcher_free(matcher);
+    reply_set_free(set);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replies_of_the_world_get_their_class),
+        cmocka_unit_test(others_are_no_missing_recipients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
