@@ -16,6 +16,8 @@ import subprocess
 import sys
 import textwrap
 
+import dkim
+
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from conftest import end_place, make_place  # noqa: E402
@@ -49,6 +51,8 @@ ACCOUNTING = '/var/log/sluice/accounting.csv'
 RULES = '/etc/sluice/replies.conf'
 TOKENS = '/etc/sluice/tokens'
 SECRET = '6b1c2f0d9a3e4857'
+KEY = '/etc/sluice/dkim/s1.pem'
+KEY_NAME = 's1._domainkey.acme.example'
 
 DOMAINS = ('mail.example', 'post.example', 'busy.example', 'strict.example', 'gone.example')
 LANES = ('slow.example', 'picky.example')
@@ -112,9 +116,11 @@ class Scene:
         self.place = place
         self.dns = place.keep(DnsServer())
         self.port = port
+        receivers = []
         for number, (domain, answers) in enumerate(zip(DOMAINS, (None, None, answers_busy, answers_strict))):
-            place.receiver(address=f'127.0.0.{11 + number}', port=port, answers=answers)
+            receivers.append(place.receiver(address=f'127.0.0.{11 + number}', port=port, answers=answers))
             self.zone(domain, number)
+        self.mailboxes = receivers[0]  # of mail.example
         self.zone('gone.example', 4)
         for number, (domain, answers) in enumerate(zip(LANES, (answers_slow, answers_picky)), len(DOMAINS)):
             place.receiver(address=f'127.0.0.{11 + number}', port=port, answers=answers)
@@ -124,6 +130,7 @@ class Scene:
         self.rules = os.path.join(place.folder, 'replies.conf')
         self.tokens = os.path.join(place.folder, 'tokens')
         self.tokens_port = free_port()
+        self.key = os.path.join(place.folder, 's1.pem')
         self.write_rules('')
         self.write_tokens('anna:5f0c8f6e7d214b93\n')
         self.daemon = place.sluice(
@@ -181,7 +188,7 @@ class Scene:
         """What stands for the words in capitals of commands and paths."""
         waiting = self.rows('messages', '--domain', 'busy.example', '--tenant', 'acme', '--limit', '1')
         tomorrow = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
-        return {'MESSAGE': waiting[0]['id'], 'ORDER': '1', 'CSV': self.csv, 'RULES': self.rules, 'TOKENS': self.tokens,
+        return {'MESSAGE': waiting[0]['id'], 'ORDER': '1', 'CSV': self.csv, 'RULES': self.rules, 'TOKENS': self.tokens, 'KEY': self.key,
                 'CONFIG': self.daemon.config_path,
                 'TOMORROW': tomorrow.strftime('%Y-%m-%dT08:00:00Z')}
 
@@ -252,6 +259,29 @@ class Scene:
         self.daemon.write_config()
         assert self.run('sluice reload')[0] == 0
 
+    def write_signed(self):
+        with open(os.path.join(self.daemon.folder, 'signed.json'), 'w', encoding='ascii') as file:
+            file.write('{"from": "news@acme.example", "recipients": ["ann@mail.example"], '
+                       '"headers": {"Subject": "Signed greetings"}, "text": "Hello."}\n')
+
+    def use_key(self):
+        self.daemon.dkims[KEY_NAME] = {'key': self.key}
+        self.daemon.tenants['acme']['from_domains'] = ['acme.example']
+        self.daemon.write_config()
+
+    def publish_key(self):
+        record = self.run('sluice dkim --tenant acme --zone acme.example')[1]
+        self.dns.zone[KEY_NAME] = [('TXT', ''.join(re.findall('"([^"]*)"', record)))]
+
+    def await_signed(self):
+        """The receiver verifies what it gets."""
+        def newest():
+            return next((message.content for message in reversed(self.mailboxes.messages)
+                         if b'Signed greetings' in message.content), None)
+        until(newest, lambda: 'the signed message is there')
+        record = self.dns.zone[KEY_NAME][0][1].encode()
+        assert dkim.verify(newest(), dnsfunc=lambda name, timeout=5: record)
+
     def limit_tenant(self):
         self.daemon.tenants['globex'] = {'max_message_rate': '5/s', 'queue_limit': 20000}
         self.daemon.write_config()
@@ -263,7 +293,7 @@ class Scene:
         self.daemon.write_config()
 
     def fill_in(self, text):
-        return re.sub(r'\b(MESSAGE|ORDER|CSV|RULES|TOKENS|CONFIG|TOMORROW)\b', lambda word: self.values[word[0]], text)
+        return re.sub(r'\b(MESSAGE|ORDER|CSV|RULES|TOKENS|KEY|CONFIG|TOMORROW)\b', lambda word: self.values[word[0]], text)
 
     def run(self, command):
         """A line of the page: sluice, or another program. returns (exit code, what it printed)"""
@@ -277,7 +307,7 @@ class Scene:
 
     def shown(self, text, lines_max=LINES_MAX):
         """As a reader's own relay would print it, and not too much of it."""
-        text = text.replace(self.daemon.config_path, CONFIG).replace(self.rules, RULES).replace(self.tokens, TOKENS)
+        text = text.replace(self.daemon.config_path, CONFIG).replace(self.rules, RULES).replace(self.tokens, TOKENS).replace(self.key, KEY)
         lines = [line if len(line) <= WIDTH_MAX else line[:WIDTH_MAX - 3] + '...'
                  for line in map(str.rstrip, text.splitlines())]
         return '\n'.join(lines[:lines_max] + ['...'] if len(lines) > lines_max else lines)
@@ -478,6 +508,20 @@ TASKS = [
          'A line of `tokens_file`: `full`, `read` or `inject`, then the tenant, the name, and the token or its SHA-256. '
          'Such a token injects as its tenant, and reaches the tenant\'s messages, counts, why, events and orders, and '
          'nothing of others: the rest is 403, counted as `sluice_denied_total`, and in the log.', Scene.write_tokens),
+    Task('Sign the mail of a domain',
+         [('openssl genpkey -quiet -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out KEY', [], Scene.use_key),
+          ('grep -A 2 ^dkim CONFIG', ['s1._domainkey.acme.example', 'key = ']),
+          ('grep from_domains CONFIG', ['acme.example']),
+          ('sluice check', []),
+          ('sluice dkim --tenant acme --zone acme.example', ['IN TXT ( "v=DKIM1; k=rsa; p='], Scene.publish_key),
+          ('sluice dkim --tenant acme acme.example', ['rsa-sha256, 2048 bits', 'the published record fits the key']),
+          ('sluice reload', ['force']),
+          ('sluice inject signed.json --tenant acme', ['0'], Scene.await_signed)],
+         ['POST /v1/reload', 'GET /metrics'],
+         'The line goes to the zone of the domain before the reload: what is signed by a key that nobody can find counts as '
+         'forged. A receiver then says `dkim=pass` in the Authentication-Results of what it got. Another key, Ed25519 beside RSA, '
+         'is another section: all keys of a domain sign. `from_domains` of a tenant says that nobody else\'s mail is signed for them.',
+         Scene.write_signed),
     Task('Take a node out of service',
          [('sluice drain --for 10m', ['draining', 'or at']),
           ('sluice status', ['draining']),
@@ -512,7 +556,7 @@ def perform(scene, task):
         missing = [word for word in promised if word not in said]
         assert not missing, (command, missing, said)
         shown = scene.fill_in(command).replace(scene.daemon.config_path, CONFIG)
-        line = f'$ {shown.replace(scene.csv, ACCOUNTING).replace(scene.rules, RULES).replace(scene.tokens, TOKENS)}'
+        line = f'$ {shown.replace(scene.csv, ACCOUNTING).replace(scene.rules, RULES).replace(scene.tokens, TOKENS).replace(scene.key, KEY)}'
         text += '```\n' + '\n'.join(filter(None, [line, scene.shown(said, 60 if ' top' in command else LINES_MAX)])) + '\n```\n\n'
         for step in after:
             step(scene)
