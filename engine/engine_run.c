@@ -12,6 +12,7 @@
 #include "engine/census/queue_figures.h"
 #include "engine/config/config.h"
 #include "engine/feed/event_feed.h"
+#include "engine/heard/return_book.h"
 #include "engine/http/clerk.h"
 #include "engine/http/http.h"
 #include "engine/http/inject.h"
@@ -170,6 +171,19 @@ static int open_orders(struct engine *e)
     return e->suspensions == NULL ? EX_OSERR : EX_OK;
 }
 
+/* Keys that cannot be read stop the start: what comes back would be refused for good. */
+static int open_returns(struct engine *e)
+{
+    char text[RETURN_BOOK_TEXT_MAX];
+    int err =
+        return_book_open(e->returns, e->config->spool.path, clock_wall() / USEC_PER_SEC, text);
+    if (err != 0) {
+        log_error("return addresses: %s", text);
+        return err == -ENOMEM ? EX_OSERR : EX_CANTCREAT;
+    }
+    return EX_OK;
+}
+
 static int open_event_log(struct engine *e)
 {
     if (strcmp(e->config->event_log_path, "none") == 0) {
@@ -194,6 +208,10 @@ static int open_event_log(struct engine *e)
 
 static int make_settings(struct engine *e)
 {
+    e->returns = return_book_new();
+    if (e->returns == NULL) {
+        return EX_OSERR;
+    }
     char why[SETTINGS_TEXT_MAX];
     int err = settings_new(e, e->config, NULL, &e->settings, why);
     if (err == 0) {
@@ -486,6 +504,7 @@ static void free_all(struct engine *e)
     }
     limits_free(e->limits);
     settings_put(e->settings);
+    return_book_free(e->returns);
     reloader_free(e->reloader);
     order_book_free(e->orders);
     suspensions_free(e->suspensions);
@@ -638,6 +657,9 @@ static int open_all(struct engine *e)
     }
     if (code == EX_OK) {
         code = open_orders(e);
+    }
+    if (code == EX_OK) {
+        code = open_returns(e);
     }
     if (code == EX_OK) {
         code = open_event_log(e);

@@ -111,11 +111,12 @@ struct config_listener {
     struct config_address bind;
     struct config_networks relay_from; /* use config_listener_trusts */
     char *tls_certificate, *tls_key;   /* files; NULL: no STARTTLS */
-    char *users;                       /* file of NAME:CRYPT-HASH lines; NULL: no AUTH */
-    bool require_tls;                  /* MAIL only after STARTTLS */
-    uint64_t message_size_limit;       /* bytes; 0 = none */
-    int smtpd_recipient_limit;         /* recipients a message; 0 = none */
-    usec_t smtpd_timeout;              /* silence of the client */
+    struct config_texts receives; /* domains, lower case, whose mail is heard and not relayed */
+    char *users;                  /* file of NAME:CRYPT-HASH lines; NULL: no AUTH */
+    bool require_tls;             /* MAIL only after STARTTLS */
+    uint64_t message_size_limit;  /* bytes; 0 = none */
+    int smtpd_recipient_limit;    /* recipients a message; 0 = none */
+    usec_t smtpd_timeout;         /* silence of the client */
     int smtpd_hard_error_limit;
     int smtpd_junk_command_limit;
     int smtpd_connection_limit;              /* of this listener, all clients together */
@@ -135,6 +136,7 @@ struct config_listener {
 /* One `tenant "NAME" {}`. */
 struct config_tenant {
     char *name;      /* as written; "*": all tenants without a section */
+    char *verp;      /* LOCAL@DOMAIN of its return addresses; NULL: the transport's */
     bool notices;    /* a notice is sent only when listener and tenant both say so */
     char *pool_name; /* NULL: the transport's */
     const struct config_egress_pool *pool; /* of that name, in the same snapshot */
@@ -275,6 +277,7 @@ struct config_transport {
     bool is_gone;      /* it has no section any more: a copy of its last one; see config_change.h */
     bool site_rollup;  /* destinations of one receiver are one site */
     char *source_pool; /* NULL: the system chooses the address */
+    char *verp;        /* LOCAL@DOMAIN of its return addresses; NULL: senders stay */
     const struct config_egress_pool *pool; /* of that name, in the same snapshot */
     struct sched_config sched;             /* complete, except hash_seed (0): the engine's choice */
     struct config_smtp smtp;
@@ -383,6 +386,7 @@ struct config {
     const struct config_tenant **tenant_order; /* [tenant_count], sorted for config_tenant_find */
     const struct config_tenant *other_tenants; /* of "*"; NULL: no section */
     bool has_queue_limits;                     /* some of them */
+    bool has_verp;                             /* some transport or tenant has `verp` */
     bool has_weights;                          /* some of them weigh other than 1 */
     struct config_suppression *suppressions;
     size_t suppression_count;
@@ -441,6 +445,14 @@ usec_t config_queue_lifetime(const struct config *c, struct slice tenant, bool i
 
 /* What that tenant ("": nobody) weighs among those of its class; 1..1000. */
 uint16_t config_tenant_weight(const struct config *c, struct slice name);
+
+#define CONFIG_VERP_LOCAL_MAX 15 /* bytes in front of the @ of `verp` */
+/* LOCAL@DOMAIN of the return addresses of a tenant's mail by a transport; NULL: its senders stay. */
+const char *config_verp(const struct config *c, size_t transport, struct slice tenant);
+/* Whether return addresses are of this domain. */
+bool config_is_return_domain(const struct config *c, struct slice domain);
+/* Whether mail for the domain is heard here. */
+bool config_listener_receives(const struct config_listener *l, struct slice domain);
 
 /* The class of a message.
  *

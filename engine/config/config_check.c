@@ -605,6 +605,7 @@ int config_check(struct config_loader *l, struct config *c)
     }
     err = err < 0 ? err : complete_tls_report(l, c);
     err = err < 0 ? err : config_check_egress(l, c);
+    config_check_heard(l, c);
     err = err < 0 ? err : config_check_tenants(l, c);
     config_check_dkim(l, c);
     err = err < 0 ? err : config_check_suppressions(l, c);

@@ -40,6 +40,7 @@ MUST_USE int config_check_tenants(struct config_loader *l, struct config *c);
 void config_check_dkim(struct config_loader *l, struct config *c);
 /* ... about suppression. errors: -ENOMEM */
 MUST_USE int config_check_suppressions(struct config_loader *l, struct config *c);
+void config_check_heard(struct config_loader *l, struct config *c);
 /* ... about the transports that their mail takes; after transports and routes. */
 void config_check_tenant_transports(struct config_loader *l, struct config *c);
 /* ... about providers and domains; after transports. errors: -ENOMEM */

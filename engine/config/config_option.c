@@ -411,6 +411,9 @@ const struct config_option config_options[] = {
          "is queued goes on (`sluice suspend --tenant` holds that)."),
     TEXT("pool", TENANT(pool_name), NULL, "the transport's `source_pool`", 64,
          "The `pool` whose sources this tenant's mail leaves from, whichever transport it takes."),
+    TEXT(
+        "verp", TENANT(verp), NULL, "the transport's", 320,
+        "The same as `verp` of a transport, for this tenant's mail, whichever transport it takes."),
     TEXT("transport", TENANT(transport_name), NULL, "the route's", 64,
          "The `transport` that this tenant's mail takes where route `\"*\"` matches, in place of "
          "that route's; its nexthop and its TLS level stay. Routes of domains go before it."),
@@ -636,6 +639,18 @@ const struct config_option config_options[] = {
     LIST("domains", PROVIDER(domains), CONFIG_TYPE_PATTERNS, "any",
          "Patterns of recipients' domains. With `mx` as well, both must match."),
     /* --- transport: SMTP client ------------------------------------------------------------------- */
+    TEXT(
+        "verp", TRANSPORT(verp), NULL, "none: the sender stays", 320,
+        "The address that mail by this transport is answered to, `LOCAL@DOMAIN` with at most 15 "
+        "bytes in LOCAL: each recipient gets the message in a transaction of its own, with the "
+        "sender `LOCAL+TOKEN@DOMAIN`. The token says which message, recipient, tenant and campaign "
+        "it was, and is sealed, so that what comes back to it (a listener's `receives`) is "
+        "believed. "
+        "It is the same at each retry. Mail with the null sender keeps it. A sender that has "
+        "return "
+        "addresses of its own (VERP) hears nothing at them any more: notices for what is refused "
+        "at "
+        "once go to the sender as before, what comes back later is told as an event."),
     TEXT("source_pool", TRANSPORT(source_pool), NULL, "the system chooses the address", 64,
          "The `pool` from which connections take their source. Addresses that no source of the "
          "pool can reach are not tried."),

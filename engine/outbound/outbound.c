@@ -373,7 +373,7 @@ static void start_one(struct outbound *c)
 {
     struct request *r = list_first(&c->waiting, struct request, link);
     outbound_trace_carry(c, r->delivery);
-    const struct smtp_transaction *t = request_begin_transaction(r, &c->smtp.features);
+    const struct smtp_transaction *t = request_begin_transaction(r, &c->smtp.features, c->worker);
     int err = smtp_client_start(&c->smtp, t, c->worker->now);
     if (err != 0) {
         refuse_unsent(c, r, err);

@@ -2,6 +2,7 @@
 
 #include "dns/hosts.h"
 #include "engine/config/config.h"
+#include "engine/heard/return_book.h"
 #include "engine/limit/limits_figures.h"
 #include "engine/outbound/egress.h"
 #include "engine/outbound/refusal.h"
@@ -10,6 +11,9 @@
 #include "engine/post/result.h"
 #include "engine/post/suppressed.h"
 #include "engine/reply/reply_set.h"
+#include "engine/state/engine.h"
+#include "engine/state/settings.h"
+#include "engine/worker/worker.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -47,6 +51,7 @@ void request_free(struct request *r)
         list_remove(&r->link);
         outcome_fini(&r->outcome);
         free(r->refusal);
+        free(r->return_path);
         free(r);
     }
 }
@@ -122,10 +127,47 @@ void request_greeted(struct request *r, const struct config_smtp *s)
 
 /* --- transactions ----------------------------------------------------------------------------- */
 
-const struct smtp_transaction *request_begin_transaction(struct request *r,
-                                                         const struct smtp_client_features *f)
+/* LOCAL@DOMAIN of the return addresses that the message's recipients have; NULL: they have none. */
+static const char *return_base(const struct request *r, const struct worker *w)
+{
+    const struct config *config = w == NULL ? NULL : settings_of(w->engine)->config;
+    const struct spool_envelope *envelope = &r->delivery->message->envelope;
+    if (config == NULL || !config->has_verp || envelope->sender.len == 0) {
+        return NULL;
+    }
+    return config_verp(config, r->delivery->transport, envelope->tenant);
+}
+
+/* The sender of the transaction with this recipient, in memory that the request keeps; the
+ * message's own when there is none for an address. */
+static struct slice return_address(struct request *r, uint32_t position,
+                                   const struct return_book *book, const char *base)
 {
     const struct message *m = r->delivery->message;
+    const struct return_subject subject = {
+        .message = m->envelope.id,
+        .created = m->envelope.created / USEC_PER_SEC,
+        .recipient = r->indexes[position],
+        .tenant = m->envelope.tenant,
+        .campaign = m->envelope.campaign,
+        .address = message_address(m, r->indexes[position]),
+    };
+    if (r->return_path == NULL) {
+        r->return_path = malloc(RETURN_ADDRESS_MAX);
+    }
+    size_t len = r->return_path == NULL
+                     ? 0
+                     : return_book_address(book, slice_of(base), &subject, r->return_path);
+    return len == 0 ? m->envelope.sender : slice_make(r->return_path, len);
+}
+
+const struct smtp_transaction *request_begin_transaction(struct request *r,
+                                                         const struct smtp_client_features *f,
+                                                         const struct worker *w)
+{
+    const struct message *m = r->delivery->message;
+    const char *base = return_base(r, w);
+    const uint32_t most = base != NULL ? 1 : f->rcpt_max;
     uint32_t count = 0;
     r->undecided = r->outcome.undecided;
     r->delivered = r->outcome.delivered;
@@ -137,7 +179,7 @@ const struct smtp_transaction *request_begin_transaction(struct request *r,
     }
     for (uint32_t i = 0; i < r->outcome.recipient_count; i++) {
         if (r->outcome.recipients[i].kind != OUTCOME_UNDECIDED || r->is_tried[i] ||
-            (f->rcpt_max > 0 && count == f->rcpt_max)) {
+            (most > 0 && count == most)) {
             continue;
         }
         r->is_tried[i] = true;
@@ -147,7 +189,9 @@ const struct smtp_transaction *request_begin_transaction(struct request *r,
         count++;
     }
     r->transaction = (struct smtp_transaction){
-        .sender = m->envelope.sender,
+        .sender = base != NULL && count > 0
+                      ? return_address(r, r->positions[0], w->engine->returns, base)
+                      : m->envelope.sender,
         .recipients = r->recipients,
         .recipient_count = count,
         .size_bytes = message_sent_bytes(m),

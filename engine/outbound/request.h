@@ -28,6 +28,7 @@ struct refusal;
 struct reply_matcher;
 struct reply_set;
 struct settings;
+struct worker;
 struct spool_reader;
 
 struct request {
@@ -49,7 +50,9 @@ struct request {
     bool is_later;                 /* at its last verdict the session had accepted another one */
     bool was_in_vain;              /* the last transaction with this server decided nobody */
     char provider[65];             /* whose server it is at, or was at last; "": nobody's */
-    struct refusal *refusal;       /* what the recipients are held for; NULL: none is */
+    char *
+        return_path; /* the transaction's sender, where it is a return address; NULL: it never was */
+    struct refusal *refusal;                 /* what the recipients are held for; NULL: none is */
     usec_t park_until, defer_until, blocked; /* as in struct result */
     /* [recipients of the entry], behind the struct in one allocation */
     struct slice *recipients; /* of the transaction under way */
@@ -87,9 +90,13 @@ void request_set_provider(struct request *r, struct slice provider);
 /* The server is ready for MAIL on a fresh connection. */
 void request_greeted(struct request *r, const struct config_smtp *s);
 /* The next transaction: recipients that are undecided and not tried at this server, as many as one
- * transaction there takes. */
+ * transaction there takes. Where they have return addresses (`verp`) it is one, and its sender is that.
+ * Mail with the null sender, which nobody answers, has none. Thread: online under RCU.
+ *
+ * w  whose settings in force say it; NULL: senders stay as they are */
 const struct smtp_transaction *request_begin_transaction(struct request *r,
-                                                         const struct smtp_client_features *f);
+                                                         const struct smtp_client_features *f,
+                                                         const struct worker *w);
 /* Some recipients were not in any transaction with this server yet. */
 bool request_has_untried(const struct request *r);
 

@@ -34,6 +34,7 @@ struct order_book;
 struct suspensions;
 struct queue_figures_keeper;
 struct reloader;
+struct return_book;
 struct sched_thread;
 struct signer;
 struct series;
@@ -89,6 +90,7 @@ struct engine {
     uint32_t signer_count;
     struct sts_fetcher *sts;
     struct tls_reporter *tls_reporter;
+    struct return_book *returns;     /* keys and names of return addresses; return_book.h */
     struct sockets *sockets;         /* main only; see sockets.h */
     struct listener **listeners;     /* [config->listener_count] */
     struct listener *local_listener; /* sessions over the control socket */

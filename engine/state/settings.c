@@ -2,6 +2,7 @@
  * Called by main at start and at a reload, and by whoever holds a reference; must not publish. */
 #include "engine/state/settings.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "dns/cache.h"
@@ -9,6 +10,7 @@
 #include "engine/config/config_change.h"
 #include "engine/config/policy.h"
 #include "engine/config/router.h"
+#include "engine/heard/return_book.h"
 #include "engine/key/key_ring.h"
 #include "engine/reply/reply_set.h"
 #include "engine/state/client_settings.h"
@@ -333,6 +335,21 @@ static void set_bound(struct settings *s)
 
 /* --- all of it -------------------------------------------------------------------------------- */
 
+/* Return addresses need keys before the first is written, and listeners to know them by. */
+static int want_returns(const struct engine *engine, const struct config *config,
+                        char ret_text[static SETTINGS_TEXT_MAX])
+{
+    char why[RETURN_BOOK_TEXT_MAX];
+    if (!config->has_verp || engine->returns == NULL) {
+        return 0;
+    }
+    int err = return_book_want(engine->returns, clock_wall() / USEC_PER_SEC, why);
+    if (err != 0) {
+        (void)snprintf(ret_text, SETTINGS_TEXT_MAX, "return addresses: %s", why);
+    }
+    return err;
+}
+
 int settings_new(const struct engine *engine, const struct config *config, struct settings *before,
                  struct settings **ret, char ret_text[static SETTINGS_TEXT_MAX])
 {
@@ -348,6 +365,7 @@ int settings_new(const struct engine *engine, const struct config *config, struc
     int err = s->router == NULL ? -ENOMEM : policy_table_new(config, &s->policies);
     err = err != 0 ? err : load_replies(s, ret_text);
     err = err != 0 ? err : load_keys(s, before, ret_text);
+    err = err != 0 ? err : want_returns(engine, config, ret_text);
     err = err != 0 ? err : set_cache(s, before);
     err = err != 0 ? err : make_listeners(s, engine, before, ret_text);
     err = err != 0 ? err : make_doors(s, engine, before, ret_text);

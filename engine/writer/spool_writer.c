@@ -29,6 +29,8 @@
 #include "engine/writer/admission.h"
 #include "engine/writer/housekeeping.h"
 #include "engine/writer/journaled.h"
+#include "engine/writer/left_letter.h"
+#include "engine/writer/name_keeper.h"
 #include "engine/writer/notice.h"
 #include "engine/writer/reaction_log.h"
 #include "engine/writer/settle.h"
@@ -146,26 +148,6 @@ struct mailbox *spool_writer_box(struct spool_writer *w)
     return &w->post.box;
 }
 
-static void drop_writer_letter(const struct letter *letter)
-{
-    usec_t until;
-    if (letter->kind == LETTER_STAGE) {
-        intake_free(letter_take_stage(letter));
-    } else if (letter->kind == LETTER_STORE) {
-        intake_free(letter_take_store(letter));
-    } else if (letter->kind == LETTER_RESULT) {
-        result_free(letter_take_result(letter));
-    } else if (letter->kind == LETTER_SUPPRESS) {
-        suppress_batch_free(letter_take_suppress(letter));
-    } else if (letter->kind == LETTER_DAMAGED) {
-        free(letter_take_damaged(letter));
-    } else if (letter->kind == LETTER_PARK) {
-        free(letter_take_park(letter, &until));
-    } else if (letter->kind == LETTER_RETURNED) {
-        message_put(letter_take_returned(letter));
-    }
-}
-
 void spool_writer_free(struct spool_writer *w)
 {
     if (w == NULL) {
@@ -173,7 +155,7 @@ void spool_writer_free(struct spool_writer *w)
     }
     struct letter letter;
     while (post_take_left(&w->post, &letter)) {
-        drop_writer_letter(&letter);
+        left_letter_drop(&letter);
     }
     post_fini(&w->post);
     settle_fini(&w->settle);
@@ -682,6 +664,9 @@ static void pass(struct spool_writer *w) ON_ROLE(w->post)
     }
     if (!w->is_broken && admission_begin(&w->admission, &w->journaled)) {
         admit_parts(w);
+    }
+    if (w->part_count > 0) {
+        name_keeper_keep(w->engine, w->parts, w->part_count);
     }
     enum commit kind = w->is_broken ? COMMIT_NOTHING : next_commit(w);
     if (w->is_broken) {

@@ -235,7 +235,7 @@ static void refuse_mail(struct delivery *d, const struct outcome_verdict *v, boo
     }
     request_begin_server(d->request, &options, is_last, false);
     request_greeted(d->request, &options);
-    (void)request_begin_transaction(d->request, &features);
+    (void)request_begin_transaction(d->request, &features, NULL);
     bool is_wider = request_weigh(d->request, v, &session, &rules);
     request_rest(d->request, v, is_wider);
     request_count_taken(d->request);

@@ -1,0 +1,31 @@
+#include "engine/writer/name_keeper.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/rcu.h"
+#include "engine/config/config.h"
+#include "engine/heard/return_book.h"
+#include "engine/heard/return_names.h"
+#include "engine/post/intake.h"
+#include "engine/state/engine.h"
+#include "engine/state/settings.h"
+
+void name_keeper_keep(const struct engine *e, struct intake *const *parts, uint32_t count)
+{
+    struct return_names *names = return_book_names(e->returns);
+    if (names == NULL || !settings_of(e)->config->has_verp) {
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (parts[i]->is_last) {
+            return_names_note(names, parts[i]->envelope.tenant, parts[i]->envelope.campaign);
+        }
+    }
+    rcu_sleep(); /* a disk that stalls must not stop reclaim */
+    int err = return_names_keep(names);
+    rcu_awake();
+    if (err != 0) {
+        log_warning("return addresses: names of tenants and campaigns cannot be kept: %s",
+                    err_str(err));
+    }
+}
