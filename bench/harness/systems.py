@@ -3,6 +3,7 @@ windows and limits.
 
 sluice             the build of --build
 sluice+configured  the same with limits and rules in force (--configured; needs root)
+sluice+rsa, sluice+ed25519  the same with a key that signs all mail (--signed)
 sluice@FOLDER      another build, so that one is compared with another
 postfix            Debian's, with its defaults where they do not throttle
 postfix-urgent     the same with a transport of its own for domains that are urgent
@@ -18,6 +19,7 @@ import re
 import socket
 
 import configured
+import signed
 from load import free_port
 from relay import Failure, Postfix, Sluice, postfix_version, running, wait_for_port
 
@@ -28,7 +30,7 @@ OUTSIDE = re.compile(r'[^@/]+:\d+')
 
 
 def is_sluice(name):
-    return name.split('@')[0] in ('sluice', 'sluice' + configured.SUFFIX)
+    return name.split('@')[0] in ('sluice', 'sluice' + configured.SUFFIX, *('sluice' + suffix for suffix in signed.KEYS))
 
 
 def is_outside(name):
@@ -75,7 +77,7 @@ def make_sluice(args, name, setting, ends, port):
                  'process_limit': setting.process_limit, **setting.transport}
     if ends.zone is None:
         return lambda folder: Sluice(build_of(args, name), folder, port, ends.routes, transport,
-                                     setting.options, setting.sections, setting.listener)
+                                     setting.options, setting.sections + signed.section(name, folder), setting.listener)
     transport['smtp_tcp_port'] = ends.sink.port
     sections = f'dns {{ servers = {{"{ends.zone.address}:53"}} }}\n'
     if configured.is_wanted(name):

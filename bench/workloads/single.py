@@ -3,6 +3,7 @@
 From the first offer to the last delivery; intake, queue and delivery compete for the CPUs."""
 import configured
 import measure
+import signed
 from flow import Setting, flow
 
 TITLE = 'One destination'
@@ -12,6 +13,7 @@ QUICK = measure.QUICK
 def add_arguments(parser):
     measure.add_arguments(parser, measure.ALL, (100000, 10000))
     configured.add_arguments(parser)
+    signed.add_arguments(parser)
 
 
 def targets_of(args, title):
@@ -24,12 +26,13 @@ def targets_of(args, title):
         if ratio is not None:
             found.append(measure.target(f"{title}: times Postfix's fastest rate", '>= 15', ratio,
                                         ratio >= 15))
-        return found + configured.targets(rows)
+        return found + configured.targets(rows) + signed.targets(args, rows)
     return targets
 
 
 def run(args):
     configured.relays(args)
+    signed.relays(args)
     measure.check(args)
     runs = measure.rounds(args, [Setting.of(args, **configured.setting(args, 1))], measure.THROUGHPUT, flow)
     return measure.result(args, (TITLE, __doc__), measure.THROUGHPUT, runs,

@@ -4,18 +4,21 @@ DKIM_MAILS: how many random messages (default 150)."""
 import os
 import random
 import re
+import subprocess
 
 import dkim
 import pytest
 
 from support.api import Connection
 from support.client import message, submit
+from support.dns_server import DnsServer
 from support.injection import post
 from support.mailbox_postfix import MailboxPostfix
 from support.open_dkim import OpenDkim
 from support.random_mail import draw_message
 from support.reloading import reload
 from support.signing_key import make_signing_key
+from support.unpacked_server import VerifyingExim, unpack
 from support.wait import until
 
 MAILS = int(os.environ.get('DKIM_MAILS', '150'))
@@ -276,4 +279,40 @@ def test_opendkim_verifies_behind_postfix(place, keys):
     for _, mail in postfix.kept():
         results = re.findall(rb'dkim=(\w+)', re.search(rb'^Authentication-Results: verifier.test;(.*\n(?:[ \t].*\n)*)', mail, re.M)[1])
         assert results == [b'pass'] * 4, (seed, mail)
+    daemon.stop()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='Exim is run in a namespace of its own')
+def test_exim_verifies(place, keys):
+    """The same into a real Exim, by DATA and by BDAT."""
+    try:
+        unpack()
+    except subprocess.CalledProcessError:
+        pytest.skip('Exim cannot be fetched')
+    seed = random.randrange(1 << 30)
+    rng = random.Random(seed)
+    forms = ['relaxed/relaxed', 'simple/simple', 'relaxed/simple', 'simple/relaxed']
+    dkims = {}
+    for number, form in enumerate(forms):
+        name = f'k{number}._domainkey.sender.test'
+        dkims[name] = keys.make(name, 1024 if number % 2 else 0, canonicalization=form)
+    zone = {name.decode().rstrip('.'): [('TXT', text)] for name, text in keys.records.items()}
+    dns = place.keep(DnsServer(zone, address='127.0.53.7', port=53))
+    folder = place.subfolder('exim')
+    for name in ('cert', 'key'):
+        with open(os.path.join(folder, name), 'w', encoding='ascii'):
+            pass
+    exim = place.keep(VerifyingExim(folder, {'plain': ('pipelining',), 'chunked': ('pipelining', 'chunking')}, dns.address))
+    daemon = place.sluice(dkims=dkims, routes={f'{mode}.test': ('smtp', f'[127.0.0.1]:{port}') for mode, port in exim.ports.items()})
+    for number in range(MAILS):
+        mail = draw_message(rng)
+        reply = submit(daemon, 'a@sender.test', [f'r{number}@{"plain" if number % 2 else "chunked"}.test'], mail)
+        assert reply.code == 250, (seed, reply, mail)
+    until(lambda: len(daemon.of('Delivery')) == MAILS, lambda: f'{len(daemon.of("Delivery"))}: {exim.log()}', 60 + MAILS)
+    seen = 0
+    for _, mail in exim.kept():
+        results = re.findall(rb'dkim=(\w+)', re.search(rb'^Authentication-Results: exim.test;(.*\n(?:[ \t].*\n)*)', mail, re.M)[1])
+        assert results == [b'pass'] * 4, (seed, mail)
+        seen += 1
+    assert seen == MAILS
     daemon.stop()

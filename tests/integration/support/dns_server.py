@@ -19,12 +19,12 @@ class DnsServer:
     """zone: {name: [(type, value), ...] or a fault: 'NXDOMAIN', 'SERVFAIL', 'REFUSED', 'DROP',
     'GARBAGE'}; an MX value is (preference, host). A name that is not there does not exist."""
 
-    def __init__(self, zone=None, ttl=60):
+    def __init__(self, zone=None, ttl=60, address='127.0.0.1', port=None):
         self.zone = dict(zone or {})
         self.ttl = ttl
         self.questions = []
-        self.port = free_port_of_both()
-        self.address = '127.0.0.1'
+        self.port = port or free_port_of_both()
+        self.address = address
         server = self
 
         class Udp(socketserver.BaseRequestHandler):

@@ -25,6 +25,7 @@ def unpack():
 
 class UnpackedServer:
     """modes: {name of a port: whatever configure() makes of it}"""
+    mounts = {}  # {file of the folder: path that it is for the server}
 
     def __init__(self, folder, modes):
         self.folder = pathlib.Path(folder)
@@ -36,7 +37,7 @@ class UnpackedServer:
         self.add_users()
         command = self.configure(modes)
         mounts = {'passwd': '/etc/passwd', 'group': '/etc/group', 'lib': '/var/lib', 'run': '/run',
-                  'spool': '/var/spool'}
+                  'spool': '/var/spool', **self.mounts}
         script = ' && '.join(f'mount --bind {self.folder}/{name} {path}'
                              for name, path in mounts.items()) + f' && exec {command}'
         with open(self.folder / 'output', 'wb') as output:
@@ -127,6 +128,28 @@ keep_environment =
             body = path.with_name(path.name[:-1] + 'D').read_bytes().split(b'\n', 1)[1]
             for recipient in recipients:
                 yield recipient, fields + b'\n' + body
+
+
+class VerifyingExim(Exim):
+    """It writes what it thinks of signatures into Authentication-Results, and asks the name server at the address,
+    port 53."""
+    mounts = {'resolv.conf': '/etc/resolv.conf'}
+
+    def __init__(self, folder, modes, resolver):
+        self.resolver = resolver
+        super().__init__(folder, modes)
+
+    def configure(self, modes):
+        command = super().configure(modes)
+        self.write('resolv.conf', f'nameserver {self.resolver}\noptions timeout:5\n')
+        config = self.folder / 'exim.conf'
+        config.write_text(config.read_text().replace('acl_smtp_data = accept', 'acl_smtp_data = verified').replace(
+            'tls_certificate', '#').replace('tls_privatekey', '#') + """\
+begin acl
+verified:
+  accept add_header = :at_start:${authresults {exim.test}}
+""")
+        return command
 
 
 class OpenSmtpd(UnpackedServer):
