@@ -20,6 +20,7 @@ from support.client import Client, message
 from support.daemon import PROGRAM, Sluice
 from support.drawn_config import DOMAINS, Drawing, Drawn
 from support.sanitizer import check_log
+from support.signing_key import make_signing_key
 from support.tools import Sink
 from support.wait import until
 
@@ -36,7 +37,7 @@ BAD = ('--extensions', 'pipelining,chunking,8bitmime,size', '--fault=reset:0.02'
        '--fault=close:0.05', '--defer=0.1', '--reject-rcpt=0.05:550:5.1.1 nobody',
        '--reject-rcpt=0.1:450:4.2.0 later')
 WRITING = {'run', 'check', 'explain', 'reload', 'drain', 'restart', 'send', 'inject', 'suspend', 'bounce', 'drop', 'resume',
-           'flush', 'trace', 'why', 'message', 'repair', 'completion', 'manual', 'help', 'top'}
+           'flush', 'trace', 'why', 'message', 'dkim', 'repair', 'completion', 'manual', 'help', 'top'}
 
 
 def reading_commands():
@@ -322,7 +323,8 @@ def start_sinks(place, folder):
                              f'127.21.1.1-127.21.1.250:{good}', port=good)),
              place.keep(Sink(place.subfolder('bad'), *BAD, '--seed', str(SEED % 65536), '--listen',
                              f'127.21.2.1-127.21.2.20:{bad}', port=bad))]
-    files = {'certificate': certificate, 'key': key}
+    files = {'certificate': certificate, 'key': key, 'signing': os.path.join(folder, 'signing.pem')}
+    make_signing_key(files['signing'])
     for name, text in (('users', 'u:$6$abcdefgh$' + 'x' * 86 + '\n'), ('tokens', 'name:0123456789abcdef0123\n'),
                        ('password', 'secret\n')):
         files[name] = os.path.join(folder, name)

@@ -69,6 +69,7 @@ class Drawn:
         self.add('dns', None, {**DNS, **self.options('dns'), 'timeout': '1s', 'tries': 1})
         self.draw_doors()
         self.draw_feeds()
+        self.draw_keys()
         self.draw_pools()
         for name in self.transports:
             self.draw_transport(name)
@@ -126,6 +127,18 @@ class Drawn:
                 if name == 'webhook' and self.hit(0.5):
                     feed.update(headers=self.some(LISTS['headers'], 1), secret_file=self.drawing.files['password'])
                 self.add(name, title, feed)
+
+    def draw_keys(self):
+        chance = self.chance
+        for n in range(chance.randint(1, 3) if self.hit(0.5) else 0):
+            key = {'key': self.drawing.files['signing']}
+            if self.hit(0.5):
+                key['canonicalization'] = chance.choice(['relaxed/simple', 'simple/relaxed', 'simple/simple'])
+            if self.hit(0.5):
+                key['from_domains'] = chance.choice([['*'], ['sender.test', 'x.test'], ['elsewhere.test']])
+            if self.hit(0.3):
+                key['expire'] = chance.choice(['1h', '9d'])
+            self.add('dkim', f'k{n}._domainkey.sender.test', key)
 
     def draw_pools(self):
         self.sources, self.pools = {}, {}
