@@ -306,6 +306,10 @@ def test_exim_verifies(place, keys):
     daemon = place.sluice(dkims=dkims, routes={f'{mode}.test': ('smtp', f'[127.0.0.1]:{port}') for mode, port in exim.ports.items()})
     for number in range(MAILS):
         mail = draw_message(rng)
+        if mail.endswith(b'\r\n\r\n') and mail.index(b'\r\n\r\n') == len(mail) - 4:
+            # Without any body the simple form is one CRLF (RFC 6376 section 3.4.3). Exim 4.96 takes it for nothing; python3-dkim
+            # and OpenDKIM agree with the standard.
+            mail += b'.\r\n'
         reply = submit(daemon, 'a@sender.test', [f'r{number}@{"plain" if number % 2 else "chunked"}.test'], mail)
         assert reply.code == 250, (seed, reply, mail)
     until(lambda: len(daemon.of('Delivery')) == MAILS, lambda: f'{len(daemon.of("Delivery"))}: {exim.log()}', 60 + MAILS)
