@@ -31,6 +31,22 @@ static void push(struct part_stack *stack, struct heard *r, GMimeObject *object,
     stack->parts[stack->count++] = (struct open_part){object, is_returned};
 }
 
+/* NULL: it is no message, or out of memory */
+static GMimeMessage *parse(struct slice text)
+{
+    struct buf flat;
+    buf_init(&flat, 0);
+    heard_flatten(text, &flat);
+    GMimeStream *stream = g_mime_stream_mem_new_with_buffer(flat.data, flat.len); /* copies it */
+    bool is_whole = !flat.failed;
+    buf_fini(&flat);
+    GMimeParser *parser = g_mime_parser_new_with_stream(stream);
+    g_object_unref(stream);
+    GMimeMessage *message = is_whole ? g_mime_parser_construct_message(parser, NULL) : NULL;
+    g_object_unref(parser);
+    return message;
+}
+
 /* --- fields ----------------------------------------------------------------------------------- */
 
 struct field {
@@ -84,11 +100,7 @@ static void each_field(struct heard_parts *parts, GMimeHeaderList *list, field_r
 static void each_field_of(struct heard_parts *parts, struct slice text, field_reader *reader,
                           void *context)
 {
-    GMimeStream *stream = g_mime_stream_mem_new_with_buffer(text.data, text.len);
-    GMimeParser *parser = g_mime_parser_new_with_stream(stream);
-    g_object_unref(stream);
-    GMimeMessage *message = g_mime_parser_construct_message(parser, NULL);
-    g_object_unref(parser);
+    GMimeMessage *message = parse(text);
     if (message != NULL) {
         each_field(parts, g_mime_object_get_header_list(GMIME_OBJECT(message)), reader, context);
         g_object_unref(message);
@@ -371,10 +383,12 @@ static void append_plain(struct buf *out, struct slice html)
         char c;
     } entities[] = {{"&lt;", '<'}, {"&gt;", '>'}, {"&amp;", '&'}, {"&nbsp;", ' '}, {"&#64;", '@'}};
     static const char *const blocks[] = {"<br", "<p", "</p", "<div", "</div", "<tr", "</tr", "<li"};
+    bool has_end = true;
     for (size_t i = 0; i < html.len;) {
         struct slice rest = slice_from(html, i);
-        size_t end = rest.data[0] == '<' ? slice_find(rest, '>') : rest.len;
         char c = rest.data[0];
+        size_t end = c == '<' && has_end ? slice_find(rest, '>') : rest.len;
+        has_end = has_end && (c != '<' || end < rest.len); /* looked for once in vain */
         size_t step = 1;
         if (end < rest.len) {
             for (size_t b = 0; b < sizeof(blocks) / sizeof(blocks[0]); b++) {
@@ -485,11 +499,7 @@ void heard_parts_read(struct slice message, struct heard *r, struct heard_parts 
     ret->report = r;
     buf_init(&ret->prose, 2 * HEARD_TEXT_MAX);
     buf_init(&ret->plain, 2 * HEARD_TEXT_MAX);
-    GMimeStream *stream = g_mime_stream_mem_new_with_buffer(message.data, message.len);
-    GMimeParser *parser = g_mime_parser_new_with_stream(stream);
-    g_object_unref(stream);
-    GMimeMessage *root = g_mime_parser_construct_message(parser, NULL);
-    g_object_unref(parser);
+    GMimeMessage *root = parse(message);
     if (root == NULL) {
         return;
     }

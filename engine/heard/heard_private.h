@@ -24,6 +24,9 @@ struct heard_parts {
 /* Texts (heard_text.c). `size` is that of the array with its NUL: what is longer is cut, bytes that
  * are no text are left out, and white space between words becomes one blank. */
 void heard_set(char *text, size_t size, struct slice from);
+/* Append a message without the colons that GMime would go too deep for: it calls itself for each group in
+ * a list of addresses, "a:b:c:", and there is no end to a field. */
+void heard_flatten(struct slice text, struct buf *out);
 /* The first address in *in, which is moved behind it; false: there is none. */
 MUST_USE bool heard_find_address(struct slice *in, struct slice *ret);
 /* Note an address among those that the report names; one that is there is not noted twice. */

@@ -29,6 +29,27 @@ void heard_set(char *text, size_t size, struct slice from)
     text[len] = '\0';
 }
 
+/* Colons of a line with those that are folded into it: no field that is read has so many. */
+enum { COLONS_MAX = 100 };
+
+void heard_flatten(struct slice text, struct buf *out)
+{
+    bool begins = true; /* at the start of a line */
+    unsigned colons = 0;
+    size_t first = out->len;
+    buf_append_slice(out, text);
+    for (size_t i = first; i < out->len; i++) {
+        char *c = &out->data[i];
+        if (begins && *c != ' ' && *c != '\t') {
+            colons = 0;
+        }
+        begins = *c == '\n';
+        if (*c == ':' && ++colons > COLONS_MAX) {
+            *c = ' ';
+        }
+    }
+}
+
 /* --- addresses and tokens --------------------------------------------------------------------- */
 
 static bool is_of_domain(char c)

@@ -266,6 +266,28 @@ static void lists_that_are_full(void **state)
     buf_fini(&text);
 }
 
+/* A list of addresses with groups in groups: what parses it must not go as deep as a stranger wants. */
+static void groups_in_groups(void **state)
+{
+    static const char *const heads[] = {
+        "To: ", "X: y\nCc: ", "Content-Type: text/rfc822-headers\n\nFrom: ",
+        "Content-Type: message/rfc822\n\nReply-To: "};
+    (void)state;
+    for (size_t h = 0; h < sizeof(heads) / sizeof(heads[0]); h++) {
+        struct buf text;
+        buf_init(&text, 0);
+        buf_append_str(&text, heads[h]);
+        for (int i = 0; i < 60000; i++) {
+            buf_append_str(&text, i % 100 == 99 ? "a:\n " : "a:");
+        }
+        buf_append_str(&text, "\n\nx\n");
+        buf_append_char(&text, '\0');
+        read_text(text.data);
+        assert_int_equal(heard.kind, HEARD_UNKNOWN);
+        buf_fini(&text);
+    }
+}
+
 static void texts_are_printable(void **state)
 {
     read_text("Content-Type: message/delivery-status\n\nFinal-Recipient: rfc822; a@example.net\n"
@@ -285,6 +307,7 @@ int main(void)
         cmocka_unit_test(what_is_none_of_these),
         cmocka_unit_test(bounds_that_are_met_are_said),
         cmocka_unit_test(lists_that_are_full),
+        cmocka_unit_test(groups_in_groups),
         cmocka_unit_test(texts_are_printable),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
