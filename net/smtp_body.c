@@ -94,6 +94,7 @@ static void field_begin(struct smtp_body *body)
     facts->has_message_id = facts->has_message_id || name_is(body, SLICE("message-id"));
     facts->has_date = facts->has_date || name_is(body, SLICE("date"));
     facts->has_from = facts->has_from || name_is(body, SLICE("from"));
+    facts->has_tls_required = facts->has_tls_required || name_is(body, SLICE("tls-required"));
 }
 
 static char lower_header_char(char c)

@@ -36,6 +36,7 @@ struct smtp_body_facts {
     bool has_8bit;           /* some byte is above 127, in header or content */
     bool has_8bit_header;    /* some byte of the header fields is above 127 */
     bool has_message_id, has_date, has_from;
+    bool has_tls_required; /* RFC 8689 section 3; what it says is not looked at */
 };
 
 struct smtp_body_limits {

@@ -89,6 +89,7 @@ struct smtp_client_peer {
 /* What the last EHLO offered. */
 struct smtp_client_features {
     bool has_esmtp, has_pipelining, has_size, has_8bitmime, has_smtputf8, has_starttls;
+    bool has_requiretls;
     bool has_chunking, has_dsn, has_enhanced_status;
     bool has_auth_plain, has_auth_login;
     uint64_t size_max; /* bytes; 0 = not stated or unlimited */
@@ -108,6 +109,9 @@ struct smtp_transaction {
                                * exact: BDAT announces it */
     bool has_8bit;
     bool needs_smtputf8;
+    bool requires_tls;  /* RFC 8689: not without REQUIRETLS, nor in a session that is not proved */
+    bool is_tls_proved; /* this session is; this and the next count only when requires_tls */
+    bool is_tls_broken; /* TLS failed here lately and may not do so later */
 };
 
 enum smtp_client_event_kind {

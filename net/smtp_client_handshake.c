@@ -96,6 +96,8 @@ static void learn_keyword(struct smtp_client_features *f, struct slice line)
         f->has_8bitmime = true;
     } else if (slice_ieq(word, SLICE("SMTPUTF8"))) {
         f->has_smtputf8 = true;
+    } else if (slice_ieq(word, SLICE("REQUIRETLS"))) {
+        f->has_requiretls = true;
     } else if (slice_ieq(word, SLICE("STARTTLS"))) {
         f->has_starttls = true;
     } else if (slice_ieq(word, SLICE("CHUNKING"))) {

@@ -319,6 +319,9 @@ static void append_mail(struct smtp_client *c, struct smtp_client_envelope *e)
     if (e->t.needs_smtputf8) {
         buf_append_str(&c->out, " SMTPUTF8");
     }
+    if (e->t.requires_tls) {
+        buf_append_str(&c->out, " REQUIRETLS");
+    }
     buf_append_str(&c->out, "\r\n");
     e->mail_pos = position(c);
     e->mail_bytes = (uint32_t)(e->mail_pos - before);

@@ -62,10 +62,31 @@ static void refuse_unsent(struct smtp_client *c, const struct smtp_client_envelo
     }
 }
 
+/* RFC 8689 section 4.2.1: the next server, or else a bounce; later where TLS may be back then. */
+static void refuse_unprotected(struct smtp_client *c, const struct smtp_client_envelope *e)
+{
+    const struct smtp_transaction *t = &e->t;
+    const char *status = t->is_tls_proved ? "5.7.30" : "5.7.10";
+    bool is_later = !t->is_tls_proved && t->is_tls_broken;
+    smtp_client_judge(c, is_later ? OUTCOME_SOFT : OUTCOME_HARD, OUTCOME_SCOPE_MESSAGE,
+                      OUTCOME_STAGE_MAIL, outcome_status_of(is_later ? "4.7.10" : status))
+        ->is_soft_unless_final = !is_later;
+    smtp_client_text(c,
+                     t->is_tls_proved
+                         ? "REQUIRETLS support is required, but was not offered by host "
+                         : "REQUIRETLS needs a proved TLS session, and there is none with host ",
+                     "");
+    refuse_unsent(c, e);
+}
+
 /* True when the server cannot take this message at all, and its verdict is given. */
 static bool is_refused_unsent(struct smtp_client *c, const struct smtp_client_envelope *e)
 {
     const struct smtp_transaction *t = &e->t;
+    if (t->requires_tls && !(t->is_tls_proved && c->features.has_requiretls)) {
+        refuse_unprotected(c, e);
+        return true;
+    }
     if (t->needs_smtputf8 && !c->features.has_smtputf8) {
         smtp_client_judge(c, OUTCOME_HARD, OUTCOME_SCOPE_MESSAGE, OUTCOME_STAGE_MAIL,
                           outcome_status_of("5.6.7"))

@@ -154,6 +154,7 @@ enum parameter {
     PARAMETER_SMTPUTF8 = 4,
     PARAMETER_AUTH = 8,
     PARAMETER_MT_PRIORITY = 16,
+    PARAMETER_REQUIRETLS = 32,
 };
 
 static unsigned find_parameter(struct slice key, struct smtp_command_offers offers)
@@ -169,6 +170,9 @@ static unsigned find_parameter(struct slice key, struct smtp_command_offers offe
     }
     if (offers.mt_priority && slice_ieq(key, SLICE("MT-PRIORITY"))) {
         return PARAMETER_MT_PRIORITY;
+    }
+    if (offers.requiretls && slice_ieq(key, SLICE("REQUIRETLS"))) {
+        return PARAMETER_REQUIRETLS;
     }
     return offers.auth && slice_ieq(key, SLICE("AUTH")) ? PARAMETER_AUTH : 0;
 }
@@ -197,6 +201,9 @@ static bool set_parameter(unsigned parameter, bool has_value, struct slice value
         return ret->is_8bitmime || slice_ieq(value, SLICE("7BIT"));
     case PARAMETER_SMTPUTF8:
         ret->is_smtputf8 = true;
+        return !has_value;
+    case PARAMETER_REQUIRETLS:
+        ret->requires_tls = true;
         return !has_value;
     case PARAMETER_MT_PRIORITY:
         ret->has_priority = true;
@@ -246,6 +253,7 @@ enum smtp_command_fault smtp_command_mail(struct slice args, struct smtp_command
     ret->size = 0;
     ret->is_8bitmime = false;
     ret->is_smtputf8 = false;
+    ret->requires_tls = false;
     ret->has_priority = false;
     ret->priority = 0;
     if (!skip_keyword(&in, SLICE("FROM:"))) {

@@ -62,6 +62,7 @@ struct smtp_command_offers {
     bool smtputf8;
     bool auth;
     bool mt_priority;
+    bool requiretls;
 };
 
 struct smtp_mail {
@@ -69,6 +70,7 @@ struct smtp_mail {
     uint64_t size; /* SIZE=; UINT64_MAX when it does not fit, 0 when absent */
     bool is_8bitmime;
     bool is_smtputf8;
+    bool requires_tls; /* REQUIRETLS (RFC 8689) */
     bool has_priority; /* MT-PRIORITY= */
     int8_t priority;   /* -9 to 9 */
 };

@@ -86,6 +86,7 @@ void smtp_server_reset(struct smtp_server *server)
     server->declared_size = 0;
     server->is_8bitmime = false;
     server->is_smtputf8 = false;
+    server->requires_tls = false;
     server->has_priority = false;
     server->priority = 0;
     server->recipient_count = 0;

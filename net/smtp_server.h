@@ -161,6 +161,7 @@ struct smtp_server {
     uint64_t declared_size;     /* SIZE=, 0 when absent */
     bool is_8bitmime;           /* BODY=8BITMIME */
     bool is_smtputf8;
+    bool requires_tls; /* REQUIRETLS was said, which is possible over TLS only */
     bool has_priority; /* MT-PRIORITY= was said, by a client that is trusted or authenticated */
     int8_t priority;   /* -9 to 9 */
     uint64_t recipient_count; /* accepted so far, all batches */

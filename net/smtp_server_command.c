@@ -68,6 +68,9 @@ static enum smtp_server_event run_ehlo(struct smtp_server *server,
     if (config->offers_mt_priority) {
         buf_append_str(out, "250-MT-PRIORITY\r\n");
     }
+    if (server->is_tls) {
+        buf_append_str(out, "250-REQUIRETLS\r\n"); /* RFC 8689 section 2: over TLS only */
+    }
     if (config->offers_chunking) {
         buf_append_str(out, "250-CHUNKING\r\n");
     }
@@ -132,7 +135,7 @@ static enum smtp_server_event run_mail(struct smtp_server *server,
 {
     const struct smtp_server_config *config = server->config;
     struct smtp_command_offers offers = {config->offers_smtputf8, config->offers_auth,
-                                         config->offers_mt_priority};
+                                         config->offers_mt_priority, server->is_tls};
     struct smtp_mail mail;
 
     enum smtp_command_fault fault = smtp_command_mail(command->args, offers, &mail);
@@ -148,6 +151,7 @@ static enum smtp_server_event run_mail(struct smtp_server *server,
     server->declared_size = mail.size;
     server->is_8bitmime = mail.is_8bitmime;
     server->is_smtputf8 = mail.is_smtputf8;
+    server->requires_tls = mail.requires_tls;
     server->has_priority = mail.has_priority && (server->is_trusted || server->is_authenticated);
     server->priority = server->has_priority ? mail.priority : 0;
     server->state = SMTP_SERVER_MAIL_WAIT;

@@ -342,6 +342,15 @@ static void take_dkim(struct composer *c)
     }
 }
 
+static void take_require_tls(struct composer *c)
+{
+    const json_t *value = compose_member(c->message, "require_tls");
+    c->ret->requires_tls = json_is_true(value);
+    if (value != NULL && !json_is_boolean(value)) {
+        compose_wrong(c, "is neither true nor false", "require_tls");
+    }
+}
+
 static bool seconds_to_usec(double seconds, usec_t *ret)
 {
     if (!(seconds >= 0 && seconds < 1e11)) { /* NaN as well */
@@ -433,9 +442,9 @@ int compose_message(const struct compose_options *options, const struct compose_
                     struct compose_mistakes *mistakes, struct composition *ret)
 {
     static const char *const known[] = {
-        "from",        "sender",     "recipients", "headers",    "text",     "html",
-        "attachments", "raw",        "raw_base64", "tenant",     "campaign", "class",
-        "dkim",        "not_before", "expires",    "expires_in", NULL};
+        "from",        "sender",     "recipients", "headers",    "text",        "html",
+        "attachments", "raw",        "raw_base64", "tenant",     "campaign",    "class",
+        "dkim",        "not_before", "expires",    "expires_in", "require_tls", NULL};
     struct composer c = {.options = options,
                          .message = input->message,
                          .prefix = input->prefix,
@@ -456,6 +465,7 @@ int compose_message(const struct compose_options *options, const struct compose_
     take_label(&c, "campaign", &ret->campaign);
     take_class(&c);
     take_dkim(&c);
+    take_require_tls(&c);
     take_times(&c);
     int err = compose_content(&c, input->raw);
     if (err != 0 || ret->packed.failed || ret->content.failed) {

@@ -1,8 +1,8 @@
 /* From one message as a JSON object to its bytes and its envelope. Pure; called by inject.c.
  *
  * The object is either parts ("headers", "text", "html", "attachments") or finished text ("raw",
- * "raw_base64"); "from", "recipients", "tenant", "campaign", "class", "not_before", "expires" and
- * "expires_in" say where, before what else, and when it goes. docs: POST /v1/inject. */
+ * "raw_base64"); "from", "recipients", "tenant", "campaign", "class", "require_tls", "not_before",
+ * "expires" and "expires_in" say where, before what else, and when it goes. docs: POST /v1/inject. */
 #ifndef ENGINE_COMPOSE_H
 #define ENGINE_COMPOSE_H
 
@@ -55,6 +55,8 @@ struct composition {
     struct buf content; /* complete, CRLF */
     struct label tenant, campaign;
     enum mail_class class; /* MAIL_CLASS_COUNT: it says none */
+    bool requires_tls;     /* "require_tls" */
+    bool is_tls_optional;  /* the header says `TLS-Required: No` */
     struct buf dkim;       /* names of keys with commas between them; empty: none are named */
     usec_t not_before;     /* wall; 0: at once */
     usec_t expires;        /* wall; 0: as configured */

@@ -277,6 +277,9 @@ int compose_content(struct composer *c, struct slice raw)
     if (err == 0) {
         c->ret->has_8bit = facts.has_8bit;
         c->ret->has_leading_dot = facts.has_leading_dot;
+        c->ret->is_tls_optional =
+            facts.has_tls_required &&
+            label_says(buf_slice(&c->ret->content), SLICE("TLS-Required"), SLICE("No"));
     }
     return err;
 }

@@ -89,3 +89,9 @@ bool label_find(struct slice content, struct slice name, struct label *ret)
         content = slice_from(content, len);
     }
 }
+
+bool label_says(struct slice content, struct slice name, struct slice word)
+{
+    struct label label = {.len = 0};
+    return label_find(content, name, &label) && slice_ieq(label_slice(&label), word);
+}

@@ -245,6 +245,15 @@ static struct slice keep_string(struct buf *strings, struct slice text)
     return kept;
 }
 
+/* RFC 8689 section 4.1: what the request says goes before what the header says. */
+static uint32_t tls_flags(const struct composition *c)
+{
+    if (c->requires_tls) {
+        return SPOOL_FLAG_REQUIRE_TLS;
+    }
+    return c->is_tls_optional ? SPOOL_FLAG_TLS_OPTIONAL : 0;
+}
+
 /* The envelope, into an intake that is filled part by part. errors: -ENOMEM */
 static int open_intake(struct injected *m, usec_t now)
 {
@@ -274,7 +283,8 @@ static int open_intake(struct injected *m, usec_t now)
         .size_bytes = c->content.len,
         .recipient_count = c->recipient_count,
         .flags = (c->has_8bit ? SPOOL_FLAG_8BIT : 0) | (c->needs_utf8 ? SPOOL_FLAG_UTF8 : 0) |
-                 (c->has_leading_dot ? SPOOL_FLAG_LEADING_DOT : 0) | spool_class_flags(class),
+                 (c->has_leading_dot ? SPOOL_FLAG_LEADING_DOT : 0) | tls_flags(c) |
+                 spool_class_flags(class),
         .warn_at = config->delay_warning_time > 0 && sender.len > 0
                        ? begin + config->delay_warning_time
                        : 0,

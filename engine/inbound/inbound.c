@@ -275,7 +275,7 @@ static void take_chunk(struct inbound *c)
         buf_clear(&c->reception.body); /* the transaction failed; its content is dropped */
         return;
     }
-    if (reception_cut(&c->reception, settings_of(c->worker->engine)->keys)) {
+    if (reception_cut(&c->reception, &c->smtp.body.facts, settings_of(c->worker->engine)->keys)) {
         send_part(c, false);
     }
 }

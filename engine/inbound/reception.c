@@ -40,7 +40,7 @@ int reception_open(struct reception *r, uint64_t id, uint16_t worker, void *conn
     r->tenant.len = r->campaign.len = 0;
     r->class = MAIL_CLASS_COUNT;
     r->odd_labels = 0;
-    r->are_labels_read = false;
+    r->are_labels_read = r->is_tls_optional = false;
     if (is_hashed) {
         r->tap = body_tap_new(); /* NULL, out of memory: the signer hashes the body */
     }
@@ -141,8 +141,11 @@ static void read_class(struct reception *r)
 }
 
 /* Reads the labels from the first chunk, once: only header fields in the first chunk count. */
-static void read_labels(struct reception *r)
+static void read_labels(struct reception *r, const struct smtp_body_facts *facts)
 {
+    if (facts->has_tls_required && !r->are_labels_read) {
+        r->is_tls_optional = label_says(buf_slice(&r->body), SLICE("TLS-Required"), SLICE("No"));
+    }
     if (r->config != NULL && !r->are_labels_read) {
         read_label(r, r->config->tenant_header, &r->tenant);
         read_label(r, r->config->campaign_header, &r->campaign);
@@ -151,9 +154,10 @@ static void read_labels(struct reception *r)
     r->are_labels_read = true;
 }
 
-bool reception_cut(struct reception *r, const struct key_ring *keys)
+bool reception_cut(struct reception *r, const struct smtp_body_facts *facts,
+                   const struct key_ring *keys)
 {
-    read_labels(r);
+    read_labels(r, facts);
     size_t len = header_filter_run(&r->filter, &r->body);
     if (len < SPOOL_CHUNK_BYTES / 2) {
         return false;
@@ -165,9 +169,10 @@ bool reception_cut(struct reception *r, const struct key_ring *keys)
 
 /* Fills the last part. A message without any content gets an empty header, as every message in the
  * spool has at least one byte. */
-static void finish_content(struct reception *r, const struct key_ring *keys)
+static void finish_content(struct reception *r, const struct smtp_body_facts *facts,
+                           const struct key_ring *keys)
 {
-    read_labels(r);
+    read_labels(r, facts);
     (void)header_filter_run(&r->filter, &r->body); /* it ends with a line: all of it is decided */
     if (r->intake->chunk == 0 && r->body.len == 0) {
         buf_append_str(&r->body, "\r\n");
@@ -223,6 +228,15 @@ static bool settle_tenant(struct reception *r, struct slice user)
     return true;
 }
 
+/* RFC 8689 section 4.1: what MAIL said goes before what the header says. */
+static uint32_t tls_flags(const struct reception *r, const struct smtp_server *core)
+{
+    if (core->requires_tls) {
+        return SPOOL_FLAG_REQUIRE_TLS;
+    }
+    return r->is_tls_optional ? SPOOL_FLAG_TLS_OPTIONAL : 0;
+}
+
 /* Settles the message's class, when its tenant is known. */
 static enum mail_class settle_class(struct reception *r, const struct smtp_server *core,
                                     const struct config *config)
@@ -246,7 +260,7 @@ int reception_complete(struct reception *r, const struct smtp_server *core,
     size_t helo = strlen(core->helo), peer = strlen(core->peer);
     const char *protocol = protocol_name(core);
 
-    finish_content(r, keys);
+    finish_content(r, facts, keys);
     if (!settle_tenant(r, user)) {
         return -EACCES;
     }
@@ -263,7 +277,7 @@ int reception_complete(struct reception *r, const struct smtp_server *core,
     e->tenant = keep_string(&in->strings, r->tenant.text, r->tenant.len);
     e->campaign = keep_string(&in->strings, r->campaign.text, r->campaign.len);
     e->flags = (facts->has_8bit ? SPOOL_FLAG_8BIT : 0) | (core->is_smtputf8 ? SPOOL_FLAG_UTF8 : 0) |
-               (facts->has_leading_dot ? SPOOL_FLAG_LEADING_DOT : 0) |
+               (facts->has_leading_dot ? SPOOL_FLAG_LEADING_DOT : 0) | tls_flags(r, core) |
                (r->config != NULL && !r->config->notices ? SPOOL_FLAG_NO_NOTICES : 0) |
                spool_class_flags(settle_class(r, core, config));
     const usec_t warn_after = config->delay_warning_time;

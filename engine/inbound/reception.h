@@ -19,6 +19,7 @@ struct body_tap;
 struct config;
 struct config_listener;
 struct key_ring;
+struct smtp_body_facts;
 struct smtp_server;
 
 struct reception {
@@ -36,6 +37,7 @@ struct reception {
     struct label tenant, campaign;
     enum mail_class class; /* MAIL_CLASS_COUNT: it says none */
     uint32_t odd_labels;   /* values that were ignored */
+    bool is_tls_optional;  /* the header says `TLS-Required: No` */
     bool are_labels_read;
     struct header_filter filter; /* of what is in `body` */
     struct body_tap *tap;        /* NULL: the body is not hashed */
@@ -62,7 +64,8 @@ MUST_USE int reception_add_recipients(struct reception *r, const struct smtp_ser
 /* The body buffer is full: what it holds becomes the next part, to be staged.
  * keys: those in force, or NULL
  * returns  false when so much of it was removed that there is room for more: go on receiving */
-MUST_USE bool reception_cut(struct reception *r, const struct key_ring *keys);
+MUST_USE bool reception_cut(struct reception *r, const struct smtp_body_facts *facts,
+                            const struct key_ring *keys);
 /* The content is complete: the intake is the whole envelope and the last part of both.
  * config  in force now: what tenants may, and when a delay is told; likewise keys, or NULL
  * errors  -ENOMEM; -EACCES: the header names another tenant than the user's */

@@ -9,7 +9,6 @@
 #include "engine/outbound/outbound_tls.h"
 #include "engine/outbound/refusal.h"
 #include "engine/outbound/request.h"
-#include "engine/outbound/tls_policy.h"
 #include "engine/post/delivery.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
@@ -135,7 +134,8 @@ static void send_report(struct worker *w, struct delivery *d)
 
 static bool may_be_reused(const struct outbound *c)
 {
-    return !c->is_leaving && !atomic_load_explicit(&c->worker->is_draining, memory_order_relaxed) &&
+    return !c->is_leaving && !c->is_relaxed &&
+           !atomic_load_explicit(&c->worker->is_draining, memory_order_relaxed) &&
            !egress_is_closed(c->worker->engine->orders, c->egress.source);
 }
 
@@ -296,7 +296,8 @@ void outbound_connected(struct outbound *c)
         .is_best_mx = host->preference == c->hosts->list[0].preference,
     };
     const struct tls_policy_peer tls = {c->options, peer.nexthop, c->hosts, c->host};
-    tls_policy_choose(c->settings, &tls, c->is_tls_broken, &c->policy);
+    c->is_relaxed = tls_policy_choose(c->settings, &tls, outbound_tls_is_optional(c),
+                                      c->is_tls_broken, &c->policy);
     const struct smtp_client_config *config = client_settings_by(
         c->settings->client_configs, c->options, c->egress.place, c->policy.client, c->own_client);
     smtp_client_init(&c->smtp, config, &peer, c->worker->now);
@@ -374,6 +375,7 @@ static void start_one(struct outbound *c)
     struct request *r = list_first(&c->waiting, struct request, link);
     outbound_trace_carry(c, r->delivery);
     const struct smtp_transaction *t = request_begin_transaction(r, &c->smtp.features, c->worker);
+    outbound_tls_prove(c, r);
     int err = smtp_client_start(&c->smtp, t, c->worker->now);
     if (err != 0) {
         refuse_unsent(c, r, err);
@@ -531,9 +533,7 @@ static bool take_client_event(struct outbound *c, const struct smtp_client_event
         transaction_returned(c, e);
         return true;
     case SMTP_CLIENT_FAILED:
-        if (e->verdict->stage == OUTCOME_STAGE_STARTTLS && e->verdict->code != 421) {
-            outbound_tls_count_plain(c);
-        }
+        outbound_tls_count_refusal(c, e->verdict);
         if (!c->wants_plain) {
             site_failed(c, e->verdict);
         }

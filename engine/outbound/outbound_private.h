@@ -73,6 +73,7 @@ struct outbound {
     bool is_tls_broken;       /* a handshake failed here or lately: level `may` goes without TLS */
     bool wants_tls;           /* flush, then handshake */
     bool wants_plain;         /* the handshake failed: the same address again, without TLS */
+    bool is_relaxed;          /* TLS is less than the receiver wants, for `TLS-Required: No` */
     bool is_tls_counted;      /* for reports: the session counts once */
     bool is_ready;            /* MAIL may be said */
     bool has_accepted;        /* the server took a message in this session */

@@ -1,4 +1,4 @@
-/* Owns no state: reads a connection, and counts in its worker's table. Called by the files of the
+/* Owns no state: reads a connection, says what its session is good for, and counts in its worker's table. Called by the files of the
  * outbound connection and by resolution. Must not change what becomes of a session. */
 #include "engine/outbound/outbound_tls.h"
 
@@ -74,7 +74,7 @@ static void set_basis(const struct outbound *c, struct tls_session *s, struct bu
 /* The delivery for which the session was opened; NULL: it is not to be counted. */
 static const struct delivery *counted_delivery(struct outbound *c)
 {
-    if (!outbound_tls_is_counted(c->settings) || c->is_tls_counted ||
+    if (!outbound_tls_is_counted(c->settings) || c->is_tls_counted || c->is_relaxed ||
         c->policy.level == TLS_LEVEL_NONE || list_is_empty(&c->waiting)) {
         return NULL;
     }
@@ -166,6 +166,13 @@ void outbound_tls_count_plain(struct outbound *c)
     }
 }
 
+void outbound_tls_count_refusal(struct outbound *c, const struct outcome_verdict *v)
+{
+    if (v->stage == OUTCOME_STAGE_STARTTLS && v->code != 421) {
+        outbound_tls_count_plain(c);
+    }
+}
+
 void outbound_tls_count_bad_tlsa(struct worker *w, struct slice nexthop, const char *why)
 {
     struct nexthop hop;
@@ -180,4 +187,30 @@ void outbound_tls_count_bad_tlsa(struct worker *w, struct slice nexthop, const c
         .reason = slice_of(why),
     };
     outbound_tls_add(w, settings_of(w->engine), &s);
+}
+
+/* --- RFC 8689 --------------------------------------------------------------------------------- */
+
+bool outbound_tls_is_optional(const struct outbound *c)
+{
+    list_foreach(r, &c->waiting, const struct request, link)
+    {
+        if ((r->delivery->message->envelope.flags & SPOOL_FLAG_TLS_OPTIONAL) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void outbound_tls_prove(const struct outbound *c, struct request *r)
+{
+    const struct dns_host *h = &c->hosts->list[c->host];
+    struct slice nexthop = r->delivery->nexthop;
+    if (!r->transaction.requires_tls) {
+        return;
+    }
+    bool is_name_safe =
+        h->is_authentic || c->hosts->policy.len > 0 || (nexthop.len > 0 && nexthop.data[0] == '[');
+    r->transaction.is_tls_proved = c->tls.protocol != NULL && c->tls.is_verified && is_name_safe;
+    r->transaction.is_tls_broken = c->is_tls_broken;
 }

@@ -7,6 +7,7 @@
 #ifndef ENGINE_OUTBOUND_TLS_H
 #define ENGINE_OUTBOUND_TLS_H
 
+#include "base/attr.h"
 #include "base/slice.h"
 #include "engine/config/config.h"
 #include "engine/state/settings.h"
@@ -16,6 +17,8 @@
 #include <stdbool.h>
 
 struct outbound;
+struct outcome_verdict;
+struct request;
 
 static inline bool outbound_tls_is_counted(const struct settings *s)
 {
@@ -28,6 +31,8 @@ void outbound_tls_count_handshake(struct outbound *c, const char *why);
 void outbound_tls_count_failure(struct outbound *c, const char *why);
 /* The dialogue goes on, or ends, because the server does not do STARTTLS. Does nothing over TLS. */
 void outbound_tls_count_plain(struct outbound *c);
+/* The session ended before MAIL: counts where STARTTLS is the reason. */
+void outbound_tls_count_refusal(struct outbound *c, const struct outcome_verdict *v);
 /* Of no host it could be found out whether DANE holds, so none was connected to. */
 void outbound_tls_count_bad_tlsa(struct worker *w, struct slice nexthop, const char *why)
     ON_ROLE(w->post);
@@ -36,5 +41,12 @@ void outbound_tls_add(struct worker *w, const struct settings *s, const struct t
     ON_ROLE(w->post);
 /* Send what was counted to the thread that reports. */
 void outbound_tls_hand_over(struct worker *w) ON_ROLE(w->post);
+
+/* All mail that waits for the connection says `TLS-Required: No`. */
+MUST_USE bool outbound_tls_is_optional(const struct outbound *c);
+/* What the session is worth to a transaction that requires TLS (RFC 8689 section 4.2.1): the server
+ * proved who it is, and who it should be came from where nobody could change it: DNSSEC, a policy of
+ * MTA-STS, or a name that the operator wrote. */
+void outbound_tls_prove(const struct outbound *c, struct request *r);
 
 #endif

@@ -197,6 +197,7 @@ const struct smtp_transaction *request_begin_transaction(struct request *r,
         .size_bytes = message_sent_bytes(m),
         .has_8bit = (m->envelope.flags & SPOOL_FLAG_8BIT) != 0,
         .needs_smtputf8 = (m->envelope.flags & SPOOL_FLAG_UTF8) != 0,
+        .requires_tls = (m->envelope.flags & SPOOL_FLAG_REQUIRE_TLS) != 0,
     };
     return &r->transaction;
 }

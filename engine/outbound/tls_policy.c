@@ -41,12 +41,17 @@ enum tls_level tls_policy_level(const struct config_smtp *smtp, enum config_tls_
     return wanted == TLS_LEVEL_MAY && is_secret ? TLS_LEVEL_ENCRYPT : wanted;
 }
 
-void tls_policy_choose(const struct settings *s, const struct tls_policy_peer *peer, bool is_broken,
-                       struct tls_policy *ret)
+bool tls_policy_choose(const struct settings *s, const struct tls_policy_peer *peer,
+                       bool is_optional, bool is_broken, struct tls_policy *ret)
 {
     enum config_tls_level level = policy_tls_level(s->router, peer->options, peer->destination);
     const struct config_smtp *smtp = &peer->options->options.smtp;
     ret->level = tls_policy_level(smtp, level, peer->hosts, peer->host);
+    enum tls_level wanted = ret->level;
+    if (is_optional && (level == CONFIG_TLS_DANE || level == CONFIG_TLS_MTA_STS)) {
+        ret->level = tls_policy_level(smtp, CONFIG_TLS_MAY, peer->hosts, peer->host);
+    }
+    bool is_less = ret->level != wanted;
     if (ret->level == TLS_LEVEL_MAY && is_broken) {
         ret->level = TLS_LEVEL_NONE;
     }
@@ -55,6 +60,7 @@ void tls_policy_choose(const struct settings *s, const struct tls_policy_peer *p
     } else {
         ret->client = ret->level == TLS_LEVEL_MAY ? SMTP_CLIENT_TLS_MAY : SMTP_CLIENT_TLS_ENCRYPT;
     }
+    return is_less;
 }
 
 static const char *terminated(struct slice name, char ret[static DNS_NAME_MAX + 1])

@@ -44,11 +44,14 @@ struct tls_policy_peer {
 enum tls_level tls_policy_level(const struct config_smtp *smtp, enum config_tls_level level,
                                 const struct dns_hosts *hosts, uint32_t host);
 
-/* is_broken    TLS with this host failed just now, or lately (DELIVERY_NOTE_BROKEN_TLS): level MAY
+/* is_optional  the mail says `TLS-Required: No` (RFC 8689 section 4.3): what DANE and MTA-STS demand in
+ *              the receiver's name is `may`; what the operator demands stays
+ * is_broken    TLS with this host failed just now, or lately (DELIVERY_NOTE_BROKEN_TLS): level MAY
  *              becomes NONE, no other one changes
+ * returns      true when is_optional made it less: the session is for this mail alone
  * thread       any; reads only */
-void tls_policy_choose(const struct settings *s, const struct tls_policy_peer *peer, bool is_broken,
-                       struct tls_policy *ret);
+MUST_USE bool tls_policy_choose(const struct settings *s, const struct tls_policy_peer *peer,
+                                bool is_optional, bool is_broken, struct tls_policy *ret);
 
 /* Whether a failed handshake is followed by another try in clear. */
 static inline bool tls_policy_may_fall_back(const struct tls_policy *p)

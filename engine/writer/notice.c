@@ -92,7 +92,9 @@ static int format(const struct config *config, struct spool_reader *reader, cons
         .arrival = m->envelope.created,
         .is_smtputf8 = (m->envelope.flags & SPOOL_FLAG_UTF8) != 0,
         .parts = parts,
-        .is_headers_only = m->envelope.size_bytes > config->bounce_size_limit,
+        /* RFC 8689 section 5: what had to be protected is not given back. */
+        .is_headers_only = m->envelope.size_bytes > config->bounce_size_limit ||
+                           (m->envelope.flags & SPOOL_FLAG_REQUIRE_TLS) != 0,
     };
     int err = spool_reader_begin(reader);
     if (err != 0) {
@@ -138,7 +140,8 @@ int notice_new(const struct config *config, struct spool_reader *reader, const s
         .size_bytes = in->body.len,
         .recipient_count = 1,
         .flags = body_flags(buf_slice(&in->body), is_utf8) |
-                 spool_class_flags(spool_mail_class(m->envelope.flags)),
+                 spool_class_flags(spool_mail_class(m->envelope.flags)) |
+                 (m->envelope.flags & SPOOL_FLAG_REQUIRE_TLS),
         .sender = SLICE(""),
         .peer_name = SLICE(""),
         .peer_address = SLICE(""),

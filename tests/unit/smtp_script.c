@@ -197,6 +197,9 @@ static void start(struct run *r, const char *words)
         .size_bytes = size != NULL ? strtoul(size + 5, NULL, 10) : 100,
         .has_8bit = strstr(words, "8bit") != NULL,
         .needs_smtputf8 = strstr(words, "utf8") != NULL,
+        .requires_tls = strstr(words, "requiretls") != NULL,
+        .is_tls_proved = strstr(words, "proved") != NULL,
+        .is_tls_broken = strstr(words, "broken") != NULL,
     };
     assert_int_equal(smtp_client_start(&r->client, &t, r->now), 0);
 }

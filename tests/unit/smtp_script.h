@@ -4,7 +4,8 @@
  *   "<220 mx ESMTP\r\n"  bytes from the server
  *   ">EHLO me\r\n"       exactly these bytes are in out; they are then written
  *   "!READY"             the next event, as smtp_script_event_text writes it
- *   "=start 2"           a transaction to r0@b, r1@b (words behind: size=N, 8bit, utf8)
+ *   "=start 2"           a transaction to r0@b, r1@b (words behind: size=N, 8bit, utf8,
+ *                        requiretls, proved, broken)
  *   "=body TEXT"         TEXT is written as the body (dot-stuffed), then the body is ended
  *   "=partbody TEXT"     TEXT is written, the body goes on
  *   "=sent"              the body is queued; "=wrote N": N bytes of bodies are written

@@ -190,6 +190,7 @@ static void labels(void **state)
     is_wrong("{" ENVELOPE "\"text\":\"\",\"tenant\":7}", "tenant");
     is_wrong("{" ENVELOPE "\"text\":\"\",\"class\":\"first\"}", "class");
     is_wrong("{" ENVELOPE "\"text\":\"\",\"class\":1}", "class");
+    is_wrong("{" ENVELOPE "\"text\":\"\",\"require_tls\":\"yes\"}", "require_tls");
     is_wrong("{" ENVELOPE "\"text\":\"\",\"campaign\":\"ü\"}", "campaign");
     is_wrong("{" ENVELOPE "\"text\":\"\",\"campaign\":"
              "\"0123456789012345678901234567890123456789012345678901234567890123x\"}",

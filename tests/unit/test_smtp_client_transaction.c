@@ -35,6 +35,24 @@ static void test_delivered(void **state)
         "!REST soft 4.4.2 0 MAIL site", "!DONE lost", "!CLOSED");
 }
 
+/* RFC 8689 section 4.2.1: nothing of such mail is said to a server that does not promise as much. */
+static void test_requiretls(void **state)
+{
+    (void)state;
+    struct smtp_script s;
+    smtp_script_init(&s);
+    RUN(&s, "<220 mx\r\n", ">EHLO me\r\n", "<250-mx\r\n250 REQUIRETLS\r\n", "!READY",
+        "=start 1 requiretls proved", ">MAIL FROM:<s@a> REQUIRETLS\r\n", "<250 ok\r\n",
+        ">RCPT TO:<r0@b>\r\n", "<250 ok\r\n", ">DATA\r\n", "<354 go\r\n", "!WANT_BODY",
+        "=body x\r\n", ">.\r\n", "<250 ok\r\n", "!REST ok 2.0.0 250 DOT", "!DONE reuse", "!READY",
+        "=start 1", ">MAIL FROM:<s@a>\r\n");
+    RUN(&s, LOCKSTEP, "=start 1 requiretls proved", "!REST hard 5.7.30 0 MAIL unlessfinal",
+        "!DONE reuse", "!READY", "=start 1", ">MAIL FROM:<s@a>\r\n");
+    RUN(&s, "<220 mx\r\n", ">EHLO me\r\n", "<250-mx\r\n250 REQUIRETLS\r\n", "!READY",
+        "=start 1 requiretls", "!REST hard 5.7.10 0 MAIL unlessfinal", "!DONE reuse", "!READY",
+        "=start 1 requiretls broken", "!REST soft 4.7.10 0 MAIL", "!DONE reuse", "!READY");
+}
+
 static void test_partial_rejection(void **state)
 {
     (void)state;
@@ -366,6 +384,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_delivered),
+        cmocka_unit_test(test_requiretls),
         cmocka_unit_test(test_partial_rejection),
         cmocka_unit_test(test_all_rejected),
         cmocka_unit_test(test_mail_rejected),

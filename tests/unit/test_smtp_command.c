@@ -41,7 +41,8 @@ static void test_verbs(void **state)
 
 static enum smtp_command_fault mail(const char *args, struct smtp_mail *ret)
 {
-    struct smtp_command_offers offers = {.smtputf8 = true, .auth = true, .mt_priority = true};
+    struct smtp_command_offers offers = {
+        .smtputf8 = true, .auth = true, .mt_priority = true, .requiretls = true};
     return smtp_command_mail(slice_of(args), offers, ret);
 }
 
@@ -54,6 +55,10 @@ static void test_mail_parameters(void **state)
     assert_int_equal(mail("from: <a@b>  size=10  body=8bitmime smtputf8 AUTH=<> ", &m),
                      SMTP_COMMAND_OK);
     assert_true(m.size == 10 && m.is_8bitmime && m.is_smtputf8);
+    assert_false(m.requires_tls);
+    assert_int_equal(mail("FROM:<a@b> requiretls", &m), SMTP_COMMAND_OK);
+    assert_true(m.requires_tls);
+    assert_int_equal(mail("FROM:<a@b> REQUIRETLS=x", &m), SMTP_COMMAND_BAD_PARAMETER);
     assert_int_equal(mail("FROM:<a@b> BODY=7BIT AUTH=a+2Bb@c", &m), SMTP_COMMAND_OK);
     assert_false(m.is_8bitmime);
     assert_int_equal(mail("FROM:<a@b> SIZE=9223372036854775808", &m), SMTP_COMMAND_OK);
@@ -133,6 +138,8 @@ static void test_mail_refuses(void **state)
     assert_int_equal(smtp_command_mail(SLICE("FROM:<a@b> SMTPUTF8"), none, &m),
                      SMTP_COMMAND_UNKNOWN_PARAMETER);
     assert_int_equal(smtp_command_mail(SLICE("FROM:<a@b> MT-PRIORITY=1"), none, &m),
+                     SMTP_COMMAND_UNKNOWN_PARAMETER);
+    assert_int_equal(smtp_command_mail(SLICE("FROM:<a@b> REQUIRETLS"), none, &m),
                      SMTP_COMMAND_UNKNOWN_PARAMETER);
     assert_int_equal(smtp_command_mail(SLICE("FROM:<a@b> AUTH=<>"), none, &m),
                      SMTP_COMMAND_UNKNOWN_PARAMETER);

@@ -313,7 +313,7 @@ static void test_starttls(void **state)
     (void)smtp_shell_feed(&shell, SLICE("EHLO c\r\n"));
     assert_true(replies_match(buf_slice(&shell.replies),
                               "250-mx.test|250-PIPELINING|250-SIZE|250-AUTH PLAIN LOGIN|"
-                              "250-SMTPUTF8|250-CHUNKING|250-8BITMIME|250 ENH"));
+                              "250-SMTPUTF8|250-REQUIRETLS|250-CHUNKING|250-8BITMIME|250 ENH"));
     buf_clear(&shell.replies);
     (void)smtp_shell_feed(&shell, SLICE("STARTTLS\r\n"));
     assert_true(replies_match(buf_slice(&shell.replies), "503 5.5.1"));

@@ -9,6 +9,25 @@
 
 #include <stdlib.h>
 
+/* Mail that says `TLS-Required: No`: what the receiver's domain demands is `may`, and nothing else is
+ * less. */
+static void check_optional(const struct settings *s, const struct tls_policy_peer *peer,
+                           bool is_broken, const struct tls_policy *strict)
+{
+    struct tls_policy p;
+    bool is_theirs =
+        slice_eq(peer->destination, SLICE("dane")) || slice_eq(peer->destination, SLICE("mta-sts"));
+    bool is_less = tls_policy_choose(s, peer, true, is_broken, &p);
+    assert_int_equal(is_less, p.level != strict->level);
+    if (!is_theirs) {
+        assert_false(is_less);
+    } else if (peer->options->options.smtp.smtp_auth_user != NULL) {
+        assert_int_equal(p.level, TLS_LEVEL_ENCRYPT);
+    } else {
+        assert_int_equal(p.level, is_broken ? TLS_LEVEL_NONE : TLS_LEVEL_MAY);
+    }
+}
+
 static void levels_and_hosts_make_demands(void **state)
 {
     static const struct {
@@ -70,7 +89,8 @@ static void levels_and_hosts_make_demands(void **state)
         const struct tls_policy_peer peer = {
             policy_of(settings.policies, rows[i].transport, destination, SLICE("")), destination,
             hosts, 0};
-        tls_policy_choose(&settings, &peer, rows[i].is_broken, &p);
+        assert_false(tls_policy_choose(&settings, &peer, false, rows[i].is_broken, &p));
+        check_optional(&settings, &peer, rows[i].is_broken, &p);
         if (p.level != rows[i].level || p.client != rows[i].client) {
             fail_msg("row %zu: level %d, client %d", i, (int)p.level, (int)p.client);
         }

@@ -23,6 +23,7 @@ class DnsServer:
         self.zone = dict(zone or {})
         self.ttl = ttl
         self.questions = []
+        self.unsigned = set()  # names whose answers do not claim to be validated, as the others do
         self.port = port or free_port_of_both()
         self.address = address
         server = self
@@ -71,6 +72,8 @@ class DnsServer:
         self.questions.append((name, kind))
         found = self.zone.get(name, 'NXDOMAIN')
         reply = query.reply()
+        if name in self.unsigned:
+            reply.header.ad = 0
         if isinstance(found, str):
             if found == 'DROP':
                 return None
