@@ -5,9 +5,11 @@
 #include "base/error.h"
 #include "base/packed.h"
 #include "engine/config/config.h"
+#include "engine/key/body_tap.h"
 #include "engine/post/intake.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
+#include "engine/post/signing.h"
 
 #include <errno.h>
 
@@ -30,12 +32,25 @@ static struct slice keep(struct buf *strings, struct slice text)
     return kept;
 }
 
+/* What the signer needs, when there are keys. Without memory for it the mail goes out unsigned. */
+static void prepare_signing(struct intake *in, const struct key_ring *keys)
+{
+    struct body_tap *tap = keys == NULL ? NULL : body_tap_new();
+    struct signing *g = tap == NULL ? NULL : signing_new();
+    if (g != NULL) {
+        body_tap_feed(tap, keys, buf_slice(&in->body));
+        g->forms = (uint8_t)body_tap_finish(tap, g->hashes);
+        in->signing = g;
+    }
+    body_tap_free(tap);
+}
+
 /* errors: -ENOMEM */
 static int fill(struct intake *in, const struct engine *e, uint64_t id,
-                const struct tls_mailing_request *request, const char *hostname)
+                const struct tls_mailing_request *request, const struct settings *s)
 {
     struct slice from = slice_of(request->head->from), protocol = SLICE("TLSRPT");
-    int err = write_mail(in, id, hostname, request);
+    int err = write_mail(in, id, s->config->hostname, request);
     packed_append(&in->packed, slice_of(request->to));
     in->packed_count = 1;
     if (err != 0 || in->packed.failed ||
@@ -57,6 +72,7 @@ static int fill(struct intake *in, const struct engine *e, uint64_t id,
         .tenant = SLICE(""),
         .campaign = SLICE(""),
     };
+    prepare_signing(in, s->keys);
     in->message = intake_message(in); /* NULL: read back from the spool */
     return 0;
 }
@@ -69,7 +85,7 @@ int tls_mailing_begin(struct tls_mailing *m, struct engine *e, const struct sett
     if (in == NULL) {
         return ERR_AGAIN;
     }
-    int err = fill(in, e, id, request, s->config->hostname);
+    int err = fill(in, e, id, request, s);
     if (err != 0) {
         intake_free(in);
         return err;

@@ -4,6 +4,7 @@ import json
 import os
 import time
 
+import dkim
 import pytest
 
 from support import policy_host, tls_report
@@ -14,6 +15,7 @@ from support.dns_server import DnsServer
 from support.peer import Peer
 from support.policy_host import PolicyHost, policy
 from support.receiver import Receiver
+from support.signing_key import make_signing_key
 from support.wait import until
 
 pytestmark = [
@@ -117,7 +119,9 @@ def test_a_day_with_a_kill_in_it(place):
         'silent.test': ('Delivery', ('no-policy-found', 'ok'), {})}
     for name, (_, _, settings) in cases.items():
         lab.domain(name, **settings)
-    daemon = lab.daemon()
+    key = os.path.join(place.subfolder('keys'), 'key')
+    record = make_signing_key(key, 1024).encode()
+    daemon = lab.daemon(dkims={'r._domainkey.relay.test': {'key': key}})
     for name, (outcome, _, _) in cases.items():
         submit(daemon, 'a@bounce.test', [f'user@{name}'], message(name))
     for name, (outcome, _, _) in cases.items():
@@ -132,6 +136,7 @@ def test_a_day_with_a_kill_in_it(place):
         for one in lab.receiver.to('tls@reports.test'):
             mail, report = tls_report.read_mail(one.content)
             assert one.sender == 'noc@relay.test'
+            assert dkim.verify(one.body, dnsfunc=lambda name, timeout=0: record), one.body
             mails[mail['TLS-Report-Domain']] = report
         return len(mails) == 8 and len(lab.collector.posted) == 2
     until(all_came, lambda: f'reports: {sorted(mails)}, {lab.collector.posted}\n{daemon.log()}')
