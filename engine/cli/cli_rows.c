@@ -420,6 +420,53 @@ const struct cli_row cli_rows[] = {
      .summary = "the standing orders in force",
      .help = "What was suspended, bounced or dropped with the commands of these names, and is "
              "still.\n"},
+    {.name = "suppressions",
+     .run = cli_suppressions,
+     .operands = "[PREFIX]",
+     .operands_max = 1,
+     .operand_kind = CLI_TEXT,
+     .options = OPTIONS({"tenant", 0, CLI_TEXT, "TENANT", "this list alone; - for the one for all"},
+                        {"csv", 0, CLI_FLAG, NULL, "as a file that sluice suppress takes"},
+                        {"after", 0, CLI_TEXT, "CURSOR", "from there on, as an answer said"},
+                        OPTION_LIMIT),
+     .summary = "recipients that get no mail",
+     .help = "Entries in order of lists and addresses, those that begin with PREFIX. With --csv or "
+             "--json\n"
+             "and without --limit all of them.\n"},
+    {.name = "suppress",
+     .run = cli_suppress,
+     .operands = "[ADDRESS|@DOMAIN]...",
+     .operands_max = 1000,
+     .operand_kind = CLI_TEXT,
+     .options = OPTIONS(
+         {"tenant", 0, CLI_TEXT, "TENANT", "on the list of this tenant (default: the one for all)"},
+         {"reason", 0, CLI_WORD, "hard_bounce|complaint|unsubscribe|by_hand|mailbox_full",
+          "why (default by_hand)"},
+         {"source", 0, CLI_TEXT, "TEXT", "who or what says so"},
+         {"for", 0, CLI_SPAN, "SPAN", "how long (default for ever)"},
+         {"file", 0, CLI_FILE, "FILE", "the lines of FILE, CSV or NDJSON; - for standard input"},
+         {"from", 0, CLI_NUMBER, "LINE", "go on with this line of FILE"}),
+     .summary = "put recipients on a list that gets no mail",
+     .help =
+         "Mail to them is refused, or accepted and dropped (suppression in the configuration), and "
+         "what\n"
+         "is queued ends without another attempt. In force when the command has ended, also after "
+         "a crash.\n"},
+    {.name = "unsuppress",
+     .run = cli_suppress,
+     .operands = "[ADDRESS|@DOMAIN]...",
+     .operands_max = 1000,
+     .operand_kind = CLI_TEXT,
+     .options = OPTIONS(
+         {"tenant", 0, CLI_TEXT, "TENANT",
+          "from the list of this tenant (default: the one for all)"},
+         {"source", 0, CLI_TEXT, "TEXT", "who or what says so"},
+         {"file", 0, CLI_FILE, "FILE", "the lines of FILE, CSV or NDJSON; - for standard input"},
+         {"from", 0, CLI_NUMBER, "LINE", "go on with this line of FILE"}),
+     .summary = "take recipients off a list that gets no mail",
+     .help =
+         "The list of the tenant and the one for all are apart: who is on both must be taken off "
+         "both.\n"},
     {.name = "suspend",
      .run = cli_order,
      .operands = "",

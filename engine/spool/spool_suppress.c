@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    CHECKSUM_BYTES = 8,
+    CHECKSUM_BYTES = 4,          /* there may be millions of records: half of what others have */
     FIXED_BYTES = 1 + 1 + 4 + 4, /* version, reason, added, expires */
     RECORD_MAX = FIXED_BYTES + SPOOL_SUPPRESS_SOURCE_MAX + CHECKSUM_BYTES,
     STRIKE_BYTES = 4 + 4, /* second, low half of the message's id */
@@ -113,9 +113,9 @@ static uint32_t second_of(usec_t time)
     return second > UINT32_MAX ? UINT32_MAX : (uint32_t)second;
 }
 
-static uint64_t checksum_of(const char *record, size_t len, struct slice key)
+static uint32_t checksum_of(const char *record, size_t len, struct slice key)
 {
-    return hash_checksum(record, len) ^ hash_checksum(key.data, key.len);
+    return (uint32_t)(hash_checksum(record, len) ^ hash_checksum(key.data, key.len));
 }
 
 static void put_u32(char *at, uint32_t value)
@@ -144,22 +144,19 @@ static size_t record_encode(const struct spool_suppression *s, struct slice key,
     if (source > 0) {
         memcpy(out + FIXED_BYTES, s->source.data, source);
     }
-    uint64_t sum = htobe64(checksum_of(out, len, key));
-    memcpy(out + len, &sum, sizeof(sum));
+    put_u32(out + len, checksum_of(out, len, key));
     return len + CHECKSUM_BYTES;
 }
 
 static bool record_decode(struct slice record, struct slice key, struct spool_suppression *ret)
 {
-    uint64_t sum;
     *ret = (struct spool_suppression){.is_damaged = true, .source = SLICE("")};
     ret->reason = SPOOL_SUPPRESS_BY_HAND;
     if (!key_read(key, ret) || record.len < FIXED_BYTES + CHECKSUM_BYTES) {
         return false;
     }
     size_t len = record.len - CHECKSUM_BYTES;
-    memcpy(&sum, record.data + len, sizeof(sum));
-    if (be64toh(sum) != checksum_of(record.data, len, key) ||
+    if (get_u32(record.data + len) != checksum_of(record.data, len, key) ||
         record.data[0] != SPOOL_RECORD_VERSION ||
         (unsigned char)record.data[1] >= SPOOL_SUPPRESS_REASON_COUNT) {
         return false;

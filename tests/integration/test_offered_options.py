@@ -18,9 +18,10 @@ COMMANDS = [name for name in re.search(r'^    :\*\) words="(.*?)"', say('complet
             .split() if not name.startswith('-') and name != 'run']
 VALUES = {'--limit': '5', '--last': '5', '--older': '1s', '--for': '1h', '--interval': '1s', '--after': '1',
           '--by': 'state', '--type': 'Bounce', '--at': '2030-01-31T12:00:00Z', '--expires': '2h',
-          '--state': 'deferred', '-i': '1s'}
+          '--state': 'deferred', '-i': '1s', '--file': '/dev/null', '--from': '1', '--after': '1'}
 OPERANDS = {('lanes', '--for'): ['close', 'x'], ('lanes', '--reason'): ['close', 'x'],
-            'explain': ['x.test'], 'message': ['00000000000000ff'], 'why': ['x'], 'trace': ['x.test'], 'completion': ['bash'], 'send': ['a@x.test'], 'inject': ['/dev/null']}
+            'explain': ['x.test'], 'message': ['00000000000000ff'], 'why': ['x'], 'trace': ['x.test'], 'completion': ['bash'], 'send': ['a@x.test'], 'suppress': ['a@x.test'], 'unsuppress': ['a@x.test'], ('suppress', '--file'): [],
+            ('unsuppress', '--file'): [], ('suppress', '--from'): ['--file', '/dev/null'], ('unsuppress', '--from'): ['--file', '/dev/null'], 'inject': ['/dev/null']}
 ALSO = {'top': ['--once'], 'suspend': ['--dry-run'], 'bounce': ['--dry-run'], 'drop': ['--dry-run'],
         'resume': ['--dry-run'], 'flush': ['--dry-run']}
 SELECTS = ('--tenant', '--campaign', '--domain', '--destination', '--transport', '--source', '--all')

@@ -316,3 +316,18 @@ def test_it_says_when_the_daemon_is_gone(place):
     shows(browser, 'state', 'live')
     daemon.kill()
     shows(browser, 'state', 'no answer')
+
+
+def test_suppressed_recipients(browse, scene):
+    scene.command('suppress', 'joe@isp0.example', '--tenant', 'acme', '--reason', 'complaint')
+    scene.command('suppress', '@isp9.example')
+    browser = browse()
+    until(lambda: 'joe@isp0.example' in text(browser, 'suppressed'), lambda: text(browser, 'suppressed'))
+    assert 'complaint' in text(browser, 'suppressed') and '@isp9.example' in text(browser, 'suppressed')
+    browser.find_element(By.ID, 'suppressed-match').send_keys('@isp')
+    until(lambda: 'joe' not in text(browser, 'suppressed') and '@isp9' in text(browser, 'suppressed'),
+          lambda: text(browser, 'suppressed'))
+    # Without trust_loopback a browser only looks.
+    browser.find_element(By.CSS_SELECTOR, '#suppressed-form button').click()
+    until(lambda: text(browser, 'suppressed-more') != '', 'the refusal')
+    assert scene.query('suppressions', '@isp')[0]['address'] == '@isp9.example'

@@ -37,7 +37,7 @@ BAD = ('--extensions', 'pipelining,chunking,8bitmime,size', '--fault=reset:0.02'
        '--fault=close:0.05', '--defer=0.1', '--reject-rcpt=0.05:550:5.1.1 nobody',
        '--reject-rcpt=0.1:450:4.2.0 later')
 WRITING = {'run', 'check', 'explain', 'reload', 'drain', 'restart', 'send', 'inject', 'suspend', 'bounce', 'drop', 'resume',
-           'flush', 'trace', 'why', 'message', 'dkim', 'repair', 'completion', 'manual', 'help', 'top'}
+           'flush', 'suppress', 'unsuppress', 'trace', 'why', 'message', 'dkim', 'repair', 'completion', 'manual', 'help', 'top'}
 
 
 def reading_commands():

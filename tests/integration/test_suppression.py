@@ -227,3 +227,30 @@ def test_a_reload_changes_the_rules(place):
     until(lambda: entries(daemon)[0], 'the entry')
     entry = entries(daemon)[0][0]
     assert entry['expires'] - entry['added'] in (3600, 3601) and one['timestamp']
+
+
+def test_commands(place):
+    daemon = relay(place, place.receiver())
+    assert 'joe@x.test: put on the list for all' in run(daemon, 'suppress', 'Joe@x.test', '@y.test', '--reason', 'complaint')
+    assert 'was and is on' in run(daemon, 'suppress', 'joe@x.test', '--for', '1h', '--source', 'ticket 1')
+    run(daemon, 'suppress', 'ann@x.test', '--tenant', 'acme')
+    assert rcpt(daemon, 'joe@x.test').code == 550
+    table = run(daemon, 'suppressions')
+    assert 'ticket 1' in table and '@y.test' in table and 'acme' in table
+    assert [one['address'] for one in daemon.query('suppressions', '--tenant', 'acme')] == ['ann@x.test']
+    assert [one['address'] for one in daemon.query('suppressions', 'jo')] == ['joe@x.test']
+    out = run(daemon, 'suppressions', '--csv')
+    path = f'{daemon.folder}/list.csv'
+    with open(path, 'w', encoding='utf-8', newline='') as file:
+        file.write(out + ',wrong,,,,\r\n' + ''.join(f'acme,u{n:05}@x.test,unsubscribe,,,\r\n' for n in range(25000)))
+    assert '3 removed' in run(daemon, 'unsuppress', '--file', path, code=65)
+    assert daemon.query('suppressions') == []
+    said = run(daemon, 'suppress', '--file', path, code=65)
+    assert 'line 5: ' in said and '25003 lines taken, 25003 new, 1 wrong' in said
+    assert '24990 lines taken, 0 new, 0 wrong' in run(daemon, 'suppress', '--file', path, '--from', '16')
+    assert len(daemon.query('suppressions')) == 25003
+    assert run(daemon, 'suppressions', '--csv', '--limit', '3', '--tenant', '-').count('\r\n') == 3
+    assert 'taken off the list of tenant acme' in run(daemon, 'unsuppress', 'ann@x.test', '--tenant', 'acme')
+    assert 'is not on the list' in run(daemon, 'unsuppress', 'ann@x.test', '--tenant', 'acme', code=66)
+    run(daemon, 'suppress', 'nobody', code=64)
+    run(daemon, 'suppress', code=64)
