@@ -665,7 +665,7 @@ static void open_for(struct worker *w, struct delivery *d, struct settings *sett
 /* Recipients that were put on a list of suppressed ones since the message became active end here.
  *
  * returns  true: all of the delivery have ended, and it is reported */
-static bool ends_suppressed(struct worker *w, struct delivery *d)
+static bool ends_suppressed(struct worker *w, struct delivery *d) ON_ROLE(w->post)
 {
     struct spool_reader *reader;
     if (spool_suppress_changes(w->engine->store) == d->message->suppress_seen ||

@@ -34,11 +34,10 @@ void outbound_tls_count_plain(struct outbound *c);
 /* The session ended before MAIL: counts where STARTTLS is the reason. */
 void outbound_tls_count_refusal(struct outbound *c, const struct outcome_verdict *v);
 /* Of no host it could be found out whether DANE holds, so none was connected to. */
-void outbound_tls_count_bad_tlsa(struct worker *w, struct slice nexthop, const char *why)
-    ON_ROLE(w->post);
+void outbound_tls_count_bad_tlsa(struct worker *w, struct slice nexthop, const char *why);
 /* Count one, where it is counted at all by these settings. */
-void outbound_tls_add(struct worker *w, const struct settings *s, const struct tls_session *session)
-    ON_ROLE(w->post);
+void outbound_tls_add(struct worker *w, const struct settings *s,
+                      const struct tls_session *session);
 /* Send what was counted to the thread that reports. */
 void outbound_tls_hand_over(struct worker *w) ON_ROLE(w->post);
 

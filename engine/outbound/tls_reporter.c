@@ -279,11 +279,11 @@ static int send_by_https(const struct report_try *t, struct slice uri)
 }
 
 /* returns  as below */
-static int send_by_mail(const struct report_try *t, struct slice uri) ON_ROLE(t->r->post);
 static int send_by_mail(const struct report_try *t, struct slice uri)
 {
     struct tls_reporter *r = t->r;
     char to[TLS_RPT_MAILBOX_MAX + 1];
+    post_assert_owner(&r->post);
     if (tls_rpt_mailbox(uri, to) != 0) {
         log_info("tls-report: %s asks for reports to an address that is none", t->domain->name);
         return 0;
@@ -309,14 +309,14 @@ static int send_by_mail(const struct report_try *t, struct slice uri)
 
 /* returns  0: nothing more is to be done for the domain; ERR_AGAIN: later */
 static int send_to_all(struct report_try *t, const struct tls_rpt_record *record)
-    ON_ROLE(t->r->post);
-static int send_to_all(struct report_try *t, const struct tls_rpt_record *record)
 {
+    struct tls_reporter *r = t->r;
     int result = 0;
+    post_assert_owner(&r->post);
     if (tls_report_gzip(&t->head, t->domain, &t->gzip) != 0) {
         return ERR_AGAIN;
     }
-    for (uint32_t i = 0; i < record->count && !post_must_end(&t->r->post); i++) {
+    for (uint32_t i = 0; i < record->count && !post_must_end(&r->post); i++) {
         const struct tls_rpt_rua *rua = &record->rua[i];
         if ((t->domain->ways_done & (1U << i)) != 0) {
             continue;
@@ -328,7 +328,7 @@ static int send_to_all(struct report_try *t, const struct tls_rpt_record *record
         }
         result = result == 0 ? err : result;
     }
-    return post_must_end(&t->r->post) ? ERR_AGAIN : result;
+    return post_must_end(&r->post) ? ERR_AGAIN : result;
 }
 
 static int report_on(struct tls_reporter *r, const struct settings *s, struct reported_day *d,
