@@ -17,6 +17,7 @@
 #include "engine/http/http.h"
 #include "engine/http/inject.h"
 #include "engine/inbound/auth.h"
+#include "engine/inbound/hearer.h"
 #include "engine/inbound/listener.h"
 #include "engine/lane/lane_memory.h"
 #include "engine/limit/limits.h"
@@ -256,6 +257,7 @@ static int write_address_book(struct engine *e)
     b->writer = spool_writer_box(e->writer);
     b->activator = activator_box(e->activator);
     b->auth = auth_box(e->auth);
+    b->hearer = hearer_box(e->hearer);
     b->sts = sts_fetcher_box(e->sts);
     b->http = http_box(e->http);
     b->tls_reporter = tls_reporter_box(e->tls_reporter);
@@ -299,6 +301,9 @@ static void warn_of_dane(const struct engine *e)
 static int build_mail_threads(struct engine *e)
 {
     int err = auth_new(e, &e->auth);
+    if (err == 0) {
+        err = hearer_new(e, &e->hearer);
+    }
     if (err == 0) {
         err = sts_fetcher_new(e, &e->sts);
     }
@@ -394,6 +399,9 @@ static int start_threads(struct engine *e)
         err = auth_start(e->auth);
     }
     if (err == 0) {
+        err = hearer_start(e->hearer);
+    }
+    if (err == 0) {
         err = sts_fetcher_start(e->sts);
     }
     if (err == 0) {
@@ -455,6 +463,7 @@ static void stop_threads(struct engine *e)
         sched_thread_stop(e->scheds[i]);
     }
     auth_stop(e->auth);
+    hearer_stop(e->hearer);
     sts_fetcher_stop(e->sts);
     tls_reporter_stop(e->tls_reporter);
     activator_stop(e->activator);
@@ -490,6 +499,7 @@ static void free_all(struct engine *e)
     activator_free(e->activator);
     assert(in_core_count(e) == 0); /* what was in memory had its result, or was freed just now */
     auth_free(e->auth);
+    hearer_free(e->hearer);
     sts_fetcher_free(e->sts);
     tls_reporter_free(e->tls_reporter);
     event_feed_free(e->feed);

@@ -17,6 +17,7 @@
 #include "engine/outbound/resolution.h"
 #include "engine/outbound/sts_fetcher.h"
 #include "engine/post/delivery.h"
+#include "engine/post/hearing.h"
 #include "engine/post/letter.h"
 #include "engine/reply/reply_set.h"
 #include "engine/spool/spool_store.h"
@@ -118,6 +119,9 @@ static void take_worker_letter(struct worker *w, const struct letter *letter) ON
     case LETTER_ADOPT:
         acceptor_adopt(w, letter_take_adopt(letter));
         break;
+    case LETTER_HEARING_DONE:
+        inbound_heard(w, letter_take_hearing_done(letter));
+        break;
     case LETTER_AUTHENTICATED:
         inbound_authenticated(w, letter_take_authenticated(letter));
         break;
@@ -196,6 +200,8 @@ static void drop_letter(const struct letter *letter)
         intake_free(letter_take_stored(letter));
     } else if (letter->kind == LETTER_STAGED) {
         intake_free(letter_take_staged(letter));
+    } else if (letter->kind == LETTER_HEARING_DONE) {
+        hearing_free(letter_take_hearing_done(letter));
     } else if (letter->kind == LETTER_AUTHENTICATED) {
         auth_request_free(letter_take_authenticated(letter));
     } else if (letter->kind == LETTER_RESOLVE) {
@@ -318,12 +324,13 @@ int worker_thread_new(struct engine *engine, uint32_t index, struct worker **ret
 int worker_thread_start(struct worker *w)
 {
     struct engine *e = w->engine;
-    int err = post_open(&w->post, 4 + e->sched_count);
+    int err = post_open(&w->post, 5 + e->sched_count);
     if (err != 0) {
         return err;
     }
     w->to_writer = post_write_to(&w->post, e->boxes.writer);
     w->to_auth = post_write_to(&w->post, e->boxes.auth);
+    w->to_hearer = post_write_to(&w->post, e->boxes.hearer);
     w->to_sts = post_write_to(&w->post, e->boxes.sts);
     w->to_tls_reporter = post_write_to(&w->post, e->boxes.tls_reporter);
     w->to_scheds = post_write_to_each(&w->post, e->boxes.scheds, e->sched_count);

@@ -90,6 +90,7 @@ void smtp_server_reset(struct smtp_server *server)
     server->has_priority = false;
     server->priority = 0;
     server->recipient_count = 0;
+    server->is_heard = false;
     server->overshoot_count = 0;
     server->chunk_left = 0;
     server->is_last_chunk = false;

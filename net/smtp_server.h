@@ -120,6 +120,12 @@ enum smtp_server_transaction {
     SMTP_SERVER_HAS_BDAT, /* at least one chunk accepted */
 };
 
+enum smtp_server_hearing {
+    SMTP_SERVER_NOT_HEARD,
+    SMTP_SERVER_HEARD,         /* mail for us, from anybody */
+    SMTP_SERVER_HEARD_UNKNOWN, /* in a domain of ours, and nobody there */
+};
+
 enum smtp_server_login { /* which line of the AUTH exchange comes next */
                          SMTP_SERVER_LOGIN_NONE,
                          SMTP_SERVER_LOGIN_PLAIN,
@@ -139,6 +145,10 @@ struct smtp_server {
     bool (*refuses_recipient)(void *ctx, struct slice address,
                               char ret[static SMTP_SERVER_REFUSAL_MAX]);
     void *refuses_ctx;
+    /* likewise: what is said of a recipient before anybody asks whether the client may relay. A message that
+     * is heard has one recipient. NULL: nobody is heard. Must not block. */
+    enum smtp_server_hearing (*hears_recipient)(void *ctx, struct slice address);
+    void *hears_ctx;
 
     /* replies to send */
     struct buf out;
@@ -165,6 +175,7 @@ struct smtp_server {
     bool has_priority; /* MT-PRIORITY= was said, by a client that is trusted or authenticated */
     int8_t priority;   /* -9 to 9 */
     uint64_t recipient_count; /* accepted so far, all batches */
+    bool is_heard;            /* hears_recipient said so of its recipient */
     struct smtp_body body;    /* body.facts at SMTP_SERVER_MESSAGE */
 
     /* private */

@@ -197,6 +197,28 @@ static void admit_recipient(struct smtp_server *server, struct slice address)
     }
 }
 
+/* returns  false: it is nobody's who is heard; the others have their reply */
+static bool hear_recipient(struct smtp_server *server, const struct smtp_address *address)
+{
+    enum smtp_server_hearing hearing =
+        server->hears_recipient == NULL
+            ? SMTP_SERVER_NOT_HEARD
+            : server->hears_recipient(server->hears_ctx, smtp_address_slice(address));
+    if (hearing == SMTP_SERVER_NOT_HEARD && !server->is_heard) {
+        return false;
+    }
+    if (hearing == SMTP_SERVER_HEARD_UNKNOWN) {
+        smtp_server_error(server, 550, "5.1.1 Error: no such address here");
+    } else if (server->recipient_count > 0) {
+        /* A polite client sends the others in further transactions. */
+        smtp_server_reply(server, 452, "4.5.3 Error: too many recipients");
+    } else {
+        server->is_heard = true;
+        add_recipient(server, smtp_address_slice(address));
+    }
+    return true;
+}
+
 static enum smtp_server_event run_rcpt(struct smtp_server *server,
                                        const struct smtp_command *command)
 {
@@ -214,6 +236,8 @@ static enum smtp_server_event run_rcpt(struct smtp_server *server,
     enum smtp_command_fault fault = smtp_command_rcpt(command->args, server->is_smtputf8, &address);
     if (fault != SMTP_COMMAND_OK) {
         refuse_arguments(server, fault, false);
+    } else if (hear_recipient(server, &address)) {
+        return SMTP_SERVER_GO_ON;
     } else if (!server->is_trusted && !server->is_authenticated) {
         smtp_server_error(server, 554, "5.7.1 Relay access denied");
     } else if (server->config->has_route != NULL &&

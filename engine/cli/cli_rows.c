@@ -406,7 +406,8 @@ const struct cli_row cli_rows[] = {
          {"follow", 'f', CLI_FLAG, NULL, "wait for more; without --after from now on"},
          {"type", 0, CLI_TEXT, "TYPES",
           "Reception, Delivery, TransientFailure, Bounce, Expiration, AdminBounce, AdminDrop, "
-          "Suppressed, Reaction, SuppressionAdded, SuppressionRemoved, with commas"},
+          "Suppressed, OOB, Feedback, AutoReply, Reaction, SuppressionAdded, SuppressionRemoved, "
+          "with commas"},
          {"after", 0, CLI_TEXT, "CURSOR", "from there on; start: from the oldest"},
          {"limit", 0, CLI_NUMBER, "N", "so many at most"}),
      .summary = "what happened to mail, from the event log",

@@ -249,7 +249,8 @@ const struct config_option config_options[] = {
     /* --- webhook ---------------------------------------------------------------------------------- */
     LIST("types", WEBHOOK(types), CONFIG_TYPE_TEXTS, "all but Reaction",
          "Types of events to post: `Reception`, `Delivery`, `TransientFailure`, `Bounce`, "
-         "`Expiration`, `AdminBounce`, `AdminDrop`, `Suppressed`; and what is about no mail, which "
+         "`Expiration`, `AdminBounce`, `AdminDrop`, `Suppressed`, `OOB`, `Feedback`, `AutoReply`; "
+         "and what is about no mail, which "
          "has to be named: "
          "`Reaction`, `SuppressionAdded`, `SuppressionRemoved`."),
     CHOICE("format", WEBHOOK(format), "ndjson", webhook_choices,
@@ -297,6 +298,11 @@ const struct config_option config_options[] = {
     BOOL("require_tls", LISTENER(require_tls), "no", "Accept MAIL only after STARTTLS."),
     SIZE("message_size_limit", LISTENER(message_size_limit), "50M", 0,
          "Largest message accepted; announced with SIZE. 0: no limit."),
+    LIST("receives", LISTENER(receives), CONFIG_TYPE_TEXTS, "{}",
+         "Domains whose mail is for us, from any client, without AUTH: it is told as an event, "
+         "`OOB`, `Feedback` or `AutoReply`, and never relayed; 250 says that the event is on the "
+         "disk. A domain that some `verp` names takes return addresses that are still good, "
+         "postmaster and abuse; others get 550. Any other domain takes all, as for complaints."),
     INT("smtpd_recipient_limit", LISTENER(smtpd_recipient_limit), "1000", 0, INT_MAX,
         "Recipients of one message; further ones are answered with 452. 0: no limit."),
     TIME("smtpd_timeout", LISTENER(smtpd_timeout), "300s", 1, TIME_MAX,
@@ -641,16 +647,11 @@ const struct config_option config_options[] = {
     /* --- transport: SMTP client ------------------------------------------------------------------- */
     TEXT(
         "verp", TRANSPORT(verp), NULL, "none: the sender stays", 320,
-        "The address that mail by this transport is answered to, `LOCAL@DOMAIN` with at most 15 "
-        "bytes in LOCAL: each recipient gets the message in a transaction of its own, with the "
-        "sender `LOCAL+TOKEN@DOMAIN`. The token says which message, recipient, tenant and campaign "
-        "it was, and is sealed, so that what comes back to it (a listener's `receives`) is "
-        "believed. "
-        "It is the same at each retry. Mail with the null sender keeps it. A sender that has "
-        "return "
-        "addresses of its own (VERP) hears nothing at them any more: notices for what is refused "
-        "at "
-        "once go to the sender as before, what comes back later is told as an event."),
+        "`LOCAL@DOMAIN`, at most 15 bytes in LOCAL: each recipient gets the message in a "
+        "transaction of its own, with the sender `LOCAL+TOKEN@DOMAIN`, the same at each retry. "
+        "The token is sealed, so that what comes back to it (`receives`) is believed. Mail with "
+        "the null sender keeps it. "
+        "Notices go to the message's own sender; what comes back later is told as an event alone."),
     TEXT("source_pool", TRANSPORT(source_pool), NULL, "the system chooses the address", 64,
          "The `pool` from which connections take their source. Addresses that no source of the "
          "pool can reach are not tried."),

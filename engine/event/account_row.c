@@ -352,7 +352,8 @@ static char row_type(const char *type)
         char letter;
     } rows[] = {{"Delivery", 'd'},         {"Bounce", 'b'},    {"Expiration", 'b'},
                 {"AdminBounce", 'b'},      {"AdminDrop", 'b'}, {"Suppressed", 'b'},
-                {"TransientFailure", 't'}, {"Reception", 'r'}};
+                {"TransientFailure", 't'}, {"Reception", 'r'}, {"OOB", 'o'},
+                {"Feedback", 'f'},         {"AutoReply", 'a'}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (strcmp(type, rows[i].type) == 0) {
             return rows[i].letter;

@@ -207,7 +207,7 @@ static size_t line_room(const struct event *event)
         &event->tls_protocol_version,
         &event->tls_verdict,
     };
-    size_t room = LINE_FIXED;
+    size_t room = LINE_FIXED + event->report.len;
     for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
         room += json_line_string_max(strings[i]->len);
     }
@@ -227,6 +227,9 @@ static char *put_line(char *at, const struct event *event)
         [EVENT_SUPPRESSED] = {HEAD("Suppressed")},
         [EVENT_SUPPRESSION_ADDED] = {HEAD("SuppressionAdded")},
         [EVENT_SUPPRESSION_REMOVED] = {HEAD("SuppressionRemoved")},
+        [EVENT_OOB] = {HEAD("OOB")},
+        [EVENT_FEEDBACK] = {HEAD("Feedback")},
+        [EVENT_AUTO_REPLY] = {HEAD("AutoReply")},
     };
     at = json_line_string(put_json_text(at, heads[event->type]), event->id);
     at = json_line_string(put_json_text(at, SLICE(",\"sender\":")), event->sender);
@@ -262,6 +265,9 @@ static char *put_line(char *at, const struct event *event)
     }
     if (event->is_ambiguous) {
         at = put_json_text(at, SLICE(",\"is_ambiguous\":true"));
+    }
+    if (event->report.len > 0) {
+        at = put_json_text(put_json_text(at, SLICE(",\"report\":")), event->report);
     }
     return put_json_text(put_delays(at, event), SLICE("}\n"));
 }

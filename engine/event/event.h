@@ -22,6 +22,9 @@ enum event_type {
     EVENT_SUPPRESSED,        /* its recipient is suppressed: ended without an attempt */
     EVENT_SUPPRESSION_ADDED, /* a recipient is on a list from now on; about no mail of its own */
     EVENT_SUPPRESSION_REMOVED,
+    EVENT_OOB,        /* a report of what became of it later, by mail */
+    EVENT_FEEDBACK,   /* a complaint or an unsubscription, likewise */
+    EVENT_AUTO_REPLY, /* a program answered for its recipient */
     EVENT_TYPE_COUNT
 };
 
@@ -74,6 +77,7 @@ struct event {
     struct slice tls_verdict; /* "Untrusted", "Trusted", "Verified", "DANE", "STS" */
     bool is_tls_resumed;      /* written when true */
     bool is_ambiguous;        /* the last reply was lost: the peer may have it; written when true */
+    struct slice report;      /* a JSON object: what a report said; "": this tells of none */
     const struct event_stamps *stamps; /* NULL: no delays; Delivery and failures have them */
     unsigned delay_resolution;         /* delay_logging_resolution_limit: decimals, 0 to 6 */
 };

@@ -48,7 +48,8 @@ unsigned event_line_type_bit(struct slice type)
     static const struct slice types[] = {
         {"Reception", 9},   {"Delivery", 8},          {"TransientFailure", 16},   {"Bounce", 6},
         {"Expiration", 10}, {"AdminBounce", 11},      {"AdminDrop", 9},           {"Reaction", 8},
-        {"Suppressed", 10}, {"SuppressionAdded", 16}, {"SuppressionRemoved", 18},
+        {"Suppressed", 10}, {"SuppressionAdded", 16}, {"SuppressionRemoved", 18}, {"OOB", 3},
+        {"Feedback", 8},    {"AutoReply", 9},
     };
     for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         if (slice_eq(type, types[i])) {

@@ -23,7 +23,7 @@ unsigned event_line_type_bit(struct slice type);
 /* For people who wrote something else. */
 #define EVENT_LINE_TYPES                                                                           \
     "Reception, Delivery, TransientFailure, Bounce, Expiration, AdminBounce, AdminDrop, "          \
-    "Suppressed, Reaction, SuppressionAdded or SuppressionRemoved"
+    "Suppressed, OOB, Feedback, AutoReply, Reaction, SuppressionAdded or SuppressionRemoved"
 /* Whether it is about mail, as all types are but the last three. */
 MUST_USE bool event_line_is_of_mail(struct slice line);
 /* The value of "timestamp", usec, wall; 0: it has none. */

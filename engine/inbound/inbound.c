@@ -6,7 +6,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/config/config.h"
+#include "engine/inbound/listener_hearing.h"
 #include "engine/inbound/reception.h"
+#include "engine/inbound/tenant_refusal.h"
+#include "engine/post/hearing.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
 #include "engine/state/engine.h"
@@ -47,8 +50,9 @@ struct inbound {
     struct smtp_server smtp;
     struct sockaddr_storage peer;
     struct reception reception;
-    struct buf input; /* received and not yet consumed */
-    bool is_counted;  /* in the listener's limits */
+    struct hearing *hearing; /* in place of a reception; NULL: it is mail to be relayed */
+    struct buf input;        /* received and not yet consumed */
+    bool is_counted;         /* in the listener's limits */
     bool is_away;
     bool is_handshaking;
     bool is_closing; /* replies flushed, then close */
@@ -62,6 +66,8 @@ static void run_inbound(struct inbound *c);
 static void drop_reception(struct inbound *c)
 {
     uint64_t staged = reception_drop(&c->reception);
+    listener_hearing_end(c->worker->engine, c->hearing);
+    c->hearing = NULL;
     if (staged != 0) {
         letter_put_discard(c->worker->to_writer, staged);
     }
@@ -107,35 +113,6 @@ static void count_refusal(struct inbound *c)
 /* Clients go elsewhere, or come again: a transaction that has begun is finished. */
 static const char drain_text[] = "System is being drained, no mail is taken";
 
-enum { REFUSAL_TEXT = 160 };
-
-/* Why the tenant may not have more mail queued; false: it may. */
-static bool is_refused(const struct engine *e, struct slice tenant, bool is_full, int *ret_code,
-                       const char **ret_status, char ret_text[static REFUSAL_TEXT])
-{
-    const struct config *config = settings_of(e)->config;
-    const struct config_tenant *t = config_tenant_find(config, tenant);
-    uint64_t limit = queue_count_limit(config, tenant);
-    const struct slice name = tenant.len > 0 ? tenant : SLICE("-");
-    if (t != NULL && !t->inject) {
-        *ret_code = 450;
-        *ret_status = "4.7.1";
-        (void)snprintf(ret_text, REFUSAL_TEXT, /* it fits */
-                       "Tenant %.*s is suspended and may not send, try again later", (int)name.len,
-                       name.data);
-        return true;
-    }
-    if (limit > 0 && (is_full || queue_count_of(e->tally->queued, tenant) >= limit)) {
-        *ret_code = 452;
-        *ret_status = "4.3.1";
-        (void)snprintf(ret_text, REFUSAL_TEXT, /* it fits */
-                       "Tenant %.*s has as many messages queued as it may (%llu), try again later",
-                       (int)name.len, name.data, (unsigned long long)limit);
-        return true;
-    }
-    return false;
-}
-
 /* Where no header field can name another tenant, as in settle_tenant of reception.c, it is known at
  * MAIL already whose the mail is. */
 static bool is_tenant_known(const struct inbound *c, struct label *ret)
@@ -158,14 +135,14 @@ static bool is_tenant_known(const struct inbound *c, struct label *ret)
  * nothing. */
 static void refuse_early(struct inbound *c)
 {
-    char text[REFUSAL_TEXT];
+    char text[TENANT_REFUSAL_TEXT];
     const char *status;
     int code;
     struct label tenant;
     if (!is_tenant_known(c, &tenant)) {
         return;
     }
-    if (is_refused(c->worker->engine, label_slice(&tenant), false, &code, &status, text)) {
+    if (tenant_refusal(c->worker->engine, label_slice(&tenant), false, &code, &status, text)) {
         count_refusal(c);
         smtp_server_refuse_recipients(&c->smtp, code, status, text);
     }
@@ -178,27 +155,18 @@ static bool refuses_recipient(void *ctx, struct slice address,
 {
     struct inbound *c = ctx;
     struct engine *e = c->worker->engine;
-    struct spool_suppression found;
     struct label tenant = {.len = 0};
     if (spool_suppress_count(e->store) == 0) {
         return false;
     }
     (void)is_tenant_known(c, &tenant); /* where it is not, the list for all is asked */
-    struct slice name = label_slice(&tenant);
-    struct spool_reader *reader = worker_reader(c->worker);
-    if (config_suppression_find(settings_of(e)->config, name)->at_intake !=
-            CONFIG_SUPPRESSED_REFUSE ||
-        reader == NULL || spool_suppress_find(reader, name, address, clock_wall(), &found) != 0) {
-        return false;
-    }
-    atomic_fetch_add_explicit(&e->suppressed_refused, 1, memory_order_relaxed);
-    bool is_domain = found.address.data != address.data;
-    (void)snprintf(ret, SMTP_SERVER_REFUSAL_MAX, /* it fits */
-                   "5.1.8 Error: %s is suppressed: %s, in the list %s%.*s",
-                   is_domain ? "domain of the recipient" : "recipient",
-                   found.is_damaged ? "damaged entry" : spool_suppress_reason_text(found.reason),
-                   found.tenant.len == 0 ? "for all" : "of tenant ", SLICE_ARG(found.tenant));
-    return true;
+    return tenant_suppresses(e, worker_reader(c->worker), label_slice(&tenant), address, ret);
+}
+
+static enum smtp_server_hearing hears_recipient(void *ctx, struct slice address)
+{
+    const struct inbound *c = ctx;
+    return listener_hears(c->worker->engine, c->rules->config, address);
 }
 
 static void accept_envelope(struct inbound *c)
@@ -255,11 +223,28 @@ static void send_part(struct inbound *c, bool is_last)
     }
 }
 
+/* The message is for us: nothing of it goes to the spool. */
+static void begin_hearing(struct inbound *c)
+{
+    const struct listener_hearing_of of = {c->reception.intake->envelope.id,
+                                           (uint16_t)c->worker->index, c};
+    drop_reception(c);
+    c->hearing = listener_hearing_begin(c->worker->engine, &c->smtp, &of);
+    if (c->hearing == NULL) {
+        count_refusal(c);
+        smtp_server_fail(&c->smtp, 451, "4.3.2", "Too many reports at once, try again later");
+    }
+}
+
 /* Takes the core's recipients. A full batch goes to the spool at once, so that an envelope of any
  * size takes the memory of two batches. */
 static void take_session_recipients(struct inbound *c)
 {
     bool is_full;
+    if (c->smtp.is_heard) {
+        begin_hearing(c);
+        return;
+    }
     if (reception_add_recipients(&c->reception, &c->smtp, &is_full) != 0) {
         count_refusal(c);
         smtp_server_fail(&c->smtp, 452, "4.3.1", "Out of memory");
@@ -271,6 +256,10 @@ static void take_session_recipients(struct inbound *c)
 
 static void take_chunk(struct inbound *c)
 {
+    if (c->hearing != NULL) {
+        listener_hearing_take(c->hearing, &c->reception.body);
+        return;
+    }
     if (c->reception.intake == NULL) {
         buf_clear(&c->reception.body); /* the transaction failed; its content is dropped */
         return;
@@ -298,11 +287,11 @@ static void refuse_tenant(struct inbound *c)
 /* The message is complete, and its tenant may not have it queued. */
 static void answer_refused(struct inbound *c)
 {
-    char text[REFUSAL_TEXT];
+    char text[TENANT_REFUSAL_TEXT];
     const char *status = "4.3.1";
     int code = 452;
-    if (!is_refused(c->worker->engine, c->reception.intake->envelope.tenant, true, &code, &status,
-                    text)) {
+    if (!tenant_refusal(c->worker->engine, c->reception.intake->envelope.tenant, true, &code,
+                        &status, text)) {
         (void)snprintf(text, sizeof(text), "Try again"); /* a reload took the limit away */
     }
     count_refusal(c);
@@ -312,6 +301,12 @@ static void answer_refused(struct inbound *c)
 
 static void take_message(struct inbound *c)
 {
+    if (c->hearing != NULL) {
+        listener_hearing_take(c->hearing, &c->reception.body);
+        c->is_away = true;
+        letter_put_hear(c->worker->to_hearer, c->hearing);
+        return;
+    }
     struct engine *e = c->worker->engine;
     const struct settings *settings = settings_of(e);
     int err = reception_complete(&c->reception, &c->smtp, settings->config, settings->keys);
@@ -658,6 +653,24 @@ void inbound_stored(struct worker *w, struct intake *in)
     run_inbound(c);
 }
 
+void inbound_heard(struct worker *w, struct hearing *hearing)
+{
+    struct inbound *c = hearing->connection;
+    int err = hearing->error;
+    c->is_away = false;
+    if (c->is_dead) {
+        free_session(c);
+        return;
+    }
+    drop_reception(c);
+    if (err != 0) {
+        answer_error(c, err, true);
+    } else {
+        smtp_server_answer(&c->smtp, 250, "2.0.0", "Ok: heard", w->now);
+    }
+    run_inbound(c);
+}
+
 void inbound_authenticated(struct worker *w, struct auth_request *request)
 {
     struct inbound *c = request->connection;
@@ -724,6 +737,9 @@ void inbound_begin(struct worker *w, struct listener *l, int fd,
     smtp_server_init(&c->smtp, &rules->smtp, &who, w->now);
     c->smtp.refuses_recipient = refuses_recipient;
     c->smtp.refuses_ctx = c;
+    const struct config_listener *lc = c->rules->config;
+    c->smtp.hears_recipient = lc != NULL && lc->receives.count > 0 ? hears_recipient : NULL;
+    c->smtp.hears_ctx = c;
     if (admission != LISTENER_ADMITTED) {
         smtp_server_refuse(&c->smtp, 421, "4.7.0",
                            admission == LISTENER_FULL ? "Too many connections"
@@ -776,6 +792,7 @@ void inbound_close_all(struct worker *w)
         if (c->is_away) {
             c->is_away = false;
             c->reception.intake = NULL; /* whoever holds it frees it */
+            c->hearing = NULL;
         }
         end_inbound(c);
     }

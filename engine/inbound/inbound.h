@@ -11,6 +11,8 @@
 
 #include <stdbool.h>
 
+struct hearing;
+
 /* Begin a session on a connected, non-blocking socket, which it owns from here.
  *
  * peer         whose limits in the listener it counts against
@@ -21,6 +23,7 @@ void inbound_begin(struct worker *w, struct listener *l, int fd,
 void inbound_drain(struct worker *w) ON_ROLE(w->post);
 /* Answers from the other threads. */
 void inbound_stored(struct worker *w, struct intake *in) ON_ROLE(w->post);
+void inbound_heard(struct worker *w, struct hearing *hearing) ON_ROLE(w->post);
 void inbound_authenticated(struct worker *w, struct auth_request *request) ON_ROLE(w->post);
 /* Sessions that wait for intake_memory go on when there is room. Once a pass. */
 void inbound_resume(struct worker *w) ON_ROLE(w->post);

@@ -20,6 +20,7 @@
 struct api_call;
 struct auth_request;
 struct delivery;
+struct hearing;
 struct intake;
 struct message;
 struct read_request;
@@ -45,6 +46,7 @@ enum letter_kind {
     LETTER_DAMAGED,   /* a message's record fails its checksum */
     LETTER_PARK,      /* a message is suspended */
     LETTER_ROTATE,    /* reopen the event log */
+    LETTER_HEARD,     /* what was learned of a message for us */
     LETTER_SUPPRESS,  /* changes of the lists of suppressed recipients */
     LETTER_RETURNED,  /* a message arrived, but it has to come from the spool later */
     /* to the activator */
@@ -75,12 +77,15 @@ enum letter_kind {
     LETTER_RESOLVE,       /* find the hosts of a destination */
     LETTER_CLOSE,         /* end an idle connection */
     LETTER_ADOPT,         /* a trusted local SMTP session */
+    LETTER_HEARING_DONE,  /* a message for us was heard, or not */
     LETTER_AUTHENTICATED, /* whether a password is right */
     LETTER_STS_ANSWER,    /* the MTA-STS policy in force */
     LETTER_TRACE,         /* which sessions were recorded */
     LETTER_TLS_COLLECT,   /* hand over what was counted of TLS */
     /* to the thread that reports on TLS */
     LETTER_TLS_TALLY, /* what a worker has counted */
+    /* to the thread that hears */
+    LETTER_HEAR, /* a message for us */
     /* to the auth thread */
     LETTER_PASSWORD, /* compare it */
     /* to the thread that knows MTA-STS policies */
@@ -132,6 +137,9 @@ LETTER_OF(sts_question, LETTER_STS_QUESTION, struct sts_question, outbox_put)
 LETTER_OF(tls_tally, LETTER_TLS_TALLY, struct tls_tally, outbox_put)
 LETTER_OF(call, LETTER_CALL, struct api_call, outbox_put)
 LETTER_OF(answer, LETTER_ANSWER, struct api_call, outbox_put)
+LETTER_OF(hear, LETTER_HEAR, struct hearing, outbox_put)
+LETTER_OF(heard, LETTER_HEARD, struct hearing, outbox_put)
+LETTER_OF(hearing_done, LETTER_HEARING_DONE, struct hearing, outbox_put)
 LETTER_OF(suppress, LETTER_SUPPRESS, struct suppress_batch, outbox_put)
 LETTER_OF(suppressed, LETTER_SUPPRESSED, struct suppress_batch, outbox_put)
 LETTER_OF(inner, LETTER_INNER, struct api_call, outbox_put)

@@ -8,6 +8,7 @@
 #include "engine/census/queue_figures.h"
 #include "engine/config/config.h"
 #include "engine/feed/event_feed.h"
+#include "engine/heard/heard.h"
 #include "engine/http/api.h"
 #include "engine/http/clerk.h"
 #include "engine/inbound/listener.h"
@@ -94,6 +95,17 @@ static void put_totals(struct page *p)
          "Entries of lists of suppressed recipients that were new.", &e->suppressions_added},
         {"sluice_suppressions_removed_total", "Entries of these lists that were removed by hand.",
          &e->suppressions_removed},
+        {"sluice_heard_unknown_total",
+         "Messages for us that were not understood, and kept to be read.",
+         &e->heard[HEARD_UNKNOWN]},
+        {"sluice_heard_bounces_total", "Bounces that came back as messages.",
+         &e->heard[HEARD_BOUNCE]},
+        {"sluice_heard_complaints_total", "Feedback reports about mail of ours.",
+         &e->heard[HEARD_COMPLAINT]},
+        {"sluice_heard_unsubscribes_total", "Unsubscriptions by mail.",
+         &e->heard[HEARD_UNSUBSCRIBE]},
+        {"sluice_heard_auto_replies_total", "Answers of programs for their recipients.",
+         &e->heard[HEARD_AUTO_REPLY]},
         {"sluice_notices_suppressed_total",
          "Notices to senders that were not made, as a listener or tenant says notices = no.",
          &e->notices_suppressed},

@@ -24,6 +24,7 @@ struct config;
 struct dispatch_bound;
 struct event_feed;
 struct event_log;
+struct hearer;
 struct http;
 struct limits;
 struct injector;
@@ -60,7 +61,7 @@ enum engine_gate {
 /* The address book: where each thread takes its letters. Filled by main before the first thread
  * starts, so that a thread can write to another without knowing what it is. */
 struct engine_boxes {
-    struct mailbox *writer, *activator, *auth, *sts, *http, *tls_reporter;
+    struct mailbox *writer, *activator, *auth, *hearer, *sts, *http, *tls_reporter;
     struct mailbox *clerks[2];
     struct mailbox **scheds;  /* [sched_count]; NULL before they exist */
     struct mailbox **workers; /* [worker_count] */
@@ -86,6 +87,7 @@ struct engine {
     struct worker **workers;
     uint32_t worker_count;
     struct auth *auth;
+    struct hearer *hearer;
     struct signer **signers;
     uint32_t signer_count;
     struct sts_fetcher *sts;
@@ -129,8 +131,10 @@ struct engine {
     _Atomic uint64_t suppressions_added, suppressions_removed;
     _Atomic uint64_t seals[SEAL_RESULT_COUNT]; /* messages, by what became of their signatures */
     _Atomic uint64_t signatures;               /* that keys made */
-    _Atomic uint64_t odd_labels;               /* values of control headers that were ignored */
-    struct denials denials;                    /* refused because of who asked; denial.h */
+    _Atomic uint64_t heard[5];    /* messages for us by what they were; by enum heard_kind */
+    _Atomic uint32_t hearings;    /* on their way; hearing.h */
+    _Atomic uint64_t odd_labels;  /* values of control headers that were ignored */
+    struct denials denials;       /* refused because of who asked; denial.h */
     _Atomic uint64_t refused;     /* intake, for want of space, memory or a working spool */
     _Atomic uint32_t injections;  /* requests to inject mail that await their commits */
     _Atomic uint32_t sweeps;      /* asked for by operators, and not over */

@@ -1,5 +1,6 @@
 #include "engine/writer/left_letter.h"
 
+#include "engine/post/hearing.h"
 #include "engine/post/intake.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
@@ -17,6 +18,8 @@ void left_letter_drop(const struct letter *letter)
         intake_free(letter_take_store(letter));
     } else if (letter->kind == LETTER_RESULT) {
         result_free(letter_take_result(letter));
+    } else if (letter->kind == LETTER_HEARD) {
+        hearing_free(letter_take_heard(letter));
     } else if (letter->kind == LETTER_SUPPRESS) {
         suppress_batch_free(letter_take_suppress(letter));
     } else if (letter->kind == LETTER_DAMAGED) {

@@ -27,6 +27,7 @@
 #include "engine/tally/tally.h"
 #include "engine/worker/worker.h"
 #include "engine/writer/admission.h"
+#include "engine/writer/hearings.h"
 #include "engine/writer/housekeeping.h"
 #include "engine/writer/journaled.h"
 #include "engine/writer/left_letter.h"
@@ -67,6 +68,7 @@ struct spool_writer {
                                   * the one that reports on TLS */
     struct settle settle;
     struct suppressor suppressor;
+    struct hearings hearings;
     struct journaled journaled;
     struct spool_reader *reader;
     struct buf log;        /* event lines not yet in the file */
@@ -133,6 +135,9 @@ int spool_writer_new(struct engine *engine, struct spool_writer **ret)
     settle_init(&w->settle, engine, w->reader, &w->suppressor, &log);
     reaction_log_init(&w->reactions, engine->limits, engine->events, wake_writer, w);
     if (err == 0) {
+        err = hearings_init(&w->hearings, engine);
+    }
+    if (err == 0) {
         err = housekeeping_init(&w->housekeeping, engine);
     }
     if (err != 0) {
@@ -160,6 +165,7 @@ void spool_writer_free(struct spool_writer *w)
     post_fini(&w->post);
     settle_fini(&w->settle);
     suppressor_fini(&w->suppressor);
+    hearings_fini(&w->hearings);
     journaled_fini(&w->journaled);
     spool_reader_free(w->reader);
     housekeeping_fini(&w->housekeeping);
@@ -235,6 +241,9 @@ static void take_writer_letter(struct spool_writer *w, const struct letter *lett
     case LETTER_PARK:
         take_park(w, letter);
         break;
+    case LETTER_HEARD:
+        hearings_take(&w->hearings, letter_take_heard(letter));
+        break;
     case LETTER_SUPPRESS:
         suppressor_take(&w->suppressor, letter_take_suppress(letter), to_http(w));
         break;
@@ -295,12 +304,14 @@ static int write_batch(struct spool_writer *w)
                   ? 0
                   : in->error;
     }
+    err = err == 0 ? hearings_put(&w->hearings, &w->suppressor, txn) : err;
     err = err == 0 ? suppressor_put(&w->suppressor, txn) : err;
     if (err == 0) {
         err = spool_forget_flows(txn);
     }
     if (err == 0) {
         buf_append_slice(&w->log, buf_slice(&w->suppressor.lines));
+        hearings_log(&w->hearings, &w->log);
         err = write_log(w);
     }
     if (err != 0) {
@@ -461,6 +472,7 @@ static void batch_committed(struct spool_writer *w, bool is_journal) ON_ROLE(w->
     engine_durable(w->engine, durable);
     if (!is_journal) {
         suppressor_committed(&w->suppressor, to_http(w));
+        hearings_answer(&w->hearings, 0, w->to_workers);
         if (w->housekeeping.damaged_count > 0) {
             admission_doubt(&w->admission);
         }
@@ -478,6 +490,7 @@ static void refuse_parts(struct spool_writer *w, int err)
     w->part_count = 0;
     w->batch_bytes = 0;
     suppressor_refuse(&w->suppressor, err, to_http(w));
+    hearings_answer(&w->hearings, err, w->to_workers);
 }
 
 static void wake_all(void *ctx)
@@ -605,8 +618,8 @@ static enum commit next_commit(struct spool_writer *w) ON_ROLE(w->post)
     bool has_touched = w->touched_due != 0 && (is_urgent || now >= w->touched_due);
     bool is_last = is_stopping && !spool_journal_is_empty(w->engine->store);
     bool is_damaged = spool_store_is_damaged(w->engine->store); /* spool_begin examines it */
-    if (has_touched || suppressor_is_due(&w->suppressor) || is_last || is_damaged ||
-        now >= journaled_due(&w->journaled)) {
+    if (has_touched || suppressor_is_due(&w->suppressor) || hearings_are_due(&w->hearings) ||
+        is_last || is_damaged || now >= journaled_due(&w->journaled)) {
         return COMMIT_TABLES;
     }
     if (!has_parts && !has_delivered) {

@@ -3,7 +3,7 @@ import os
 import re
 import stat
 
-from support.client import message, submit
+from support.client import Client, message, submit
 from support.reloading import reload
 from support.wait import until
 
@@ -68,3 +68,128 @@ def test_a_tenant_has_its_own(place):
     senders = by_recipient(receiver)
     assert RETURN.fullmatch(senders['a@a.test']) and RETURN.fullmatch(senders['b@a.test'])
     assert senders['c@a.test'] == senders['d@a.test'] == FROM
+
+
+# --- what comes back -------------------------------------------------------------------------------
+
+
+class Ways:
+    """A daemon whose mail has return addresses, the receiver that it goes to, and mail for it."""
+
+    def __init__(self, place, **more):
+        self.receiver, self.known = place.receiver(), set()
+        self.daemon = place.sluice(
+            listener={**LISTENER, 'receives': ['b.test', 'fbl.test'], **more.pop('listener', {})},
+            transports={'smtp': {'verp': 'bounces@b.test'}},
+            routes={'*': ('smtp', self.receiver.nexthop)}, **more)
+
+    def send(self, recipient, tenant='acme', campaign='spring'):
+        """returns: its id, and its return address"""
+        submit(self.daemon, FROM, [recipient], message(X_Tenant=tenant, X_Campaign=campaign))
+        number = self.daemon.wait_event('Delivery', recipient, tenant=tenant)['id']
+        [mail] = [one for one in self.receiver.to(recipient) if one.sender not in self.known]
+        self.known.add(mail.sender)
+        return number, mail.sender
+
+    def back(self, to, text, code=250):
+        """A message for us, from nobody who may relay."""
+        with Client(self.daemon) as client:
+            client.ehlo()
+            client.mail('', [to])
+            client.data(text, code)
+
+
+def dsn(recipient, status='5.1.1', diagnostic='550 5.1.1 no such user', action='failed', returned=''):
+    return ('From: mailer-daemon@mx.test\r\nSubject: Undelivered\r\n'
+            'Content-Type: multipart/report; report-type=delivery-status; boundary=r\r\n\r\n'
+            '--r\r\nContent-Type: message/delivery-status\r\n\r\nReporting-MTA: dns; mx.test\r\n\r\n'
+            f'Final-Recipient: rfc822; {recipient}\r\nAction: {action}\r\nStatus: {status}\r\n'
+            f'Diagnostic-Code: smtp; {diagnostic}\r\n\r\n'
+            f'--r\r\nContent-Type: text/rfc822-headers\r\n\r\n{returned}\r\n--r--\r\n').encode()
+
+
+def complaint(recipient, returned, kind='abuse'):
+    return ('From: fbl@isp.test\r\nSubject: FW: news\r\n'
+            'Content-Type: multipart/report; report-type=feedback-report; boundary=r\r\n\r\n'
+            '--r\r\nContent-Type: message/feedback-report\r\n\r\n'
+            f'Feedback-Type: {kind}\r\nUser-Agent: isp/1\r\nVersion: 1\r\nSource-IP: 192.0.2.1\r\n\r\n'
+            f'--r\r\nContent-Type: message/rfc822\r\n\r\nReturn-Path: <{returned}>\r\nTo: {recipient}\r\n\r\nx\r\n'
+            '--r--\r\n').encode()
+
+
+def test_a_bounce_comes_back(place):
+    """Its event has the ids of the original, and its recipient is suppressed, behind a kill too."""
+    ways = Ways(place, suppressions={'*': {'hard_bounce': '1'}})
+    number, address = ways.send('jane@a.test')
+    ways.back(address.upper(), dsn('JANE@a.test'))
+    ways.daemon.kill()
+    ways.daemon.start()
+    submit(ways.daemon, FROM, ['jane@a.test'], message(X_Tenant='acme'))
+    ways.daemon.wait_event('Suppressed', 'jane@a.test')
+    ways.send('jane@a.test', 'other')
+    event = ways.daemon.wait_event('OOB', 'JANE@a.test')
+    assert (event['id'], event['tenant'], event['campaign']) == (number, 'acme', 'spring')
+    assert event['response']['code'] == 550 and event['response']['enhanced_code'] == {'class': 5, 'subject': 1, 'detail': 1}
+    assert event['bounce_classification'] == 'mailbox'
+    assert event['report']['action'] == 'failed' and event['report']['reporting_mta'] == 'mx.test'
+    # Whom the token is not for is nobody; what is sent on is found by the message that is returned.
+    ways.back(address, dsn('joe@a.test'))
+    event = until(lambda: [e for e in ways.daemon.of('OOB') if e['report'].get('final_recipient') == 'joe@a.test'],
+                  'the other')[0]
+    assert 'recipient' not in event and event['id'] == number
+    ways.back(address, dsn('forwarded@c.test', returned='To: jane@a.test\r\n'))
+    event = ways.daemon.wait_event('OOB', 'jane@a.test')
+    assert event['report']['final_recipient'] == 'forwarded@c.test'
+
+
+def test_who_is_heard(place):
+    """Anybody, at addresses that were given out; nobody else, and nobody relays."""
+    ways = Ways(place, listener={'relay_from': ['192.0.2.0/24']})
+    daemon = ways.daemon
+    with Client(daemon) as client:
+        client.ehlo()
+        client.say('MAIL FROM:<>', 250)
+        for to in ('bounces@b.test', 'bounces+' + 'a' * 48 + '@b.test', 'x@b.test', 'bounces+@b.test'):
+            assert client.say(f'RCPT TO:<{to}>', 550).lines[-1].startswith('550 5.1.1')
+        client.say('RCPT TO:<a@a.test>', 554)
+        client.say('RCPT TO:<postmaster@b.test>', 250)
+        client.say('RCPT TO:<abuse@b.test>', 452)
+        client.say('RCPT TO:<a@a.test>', 452)
+        client.say('RSET', 250)
+        client.say('MAIL FROM:<>', 250)
+        client.say('RCPT TO:<anything@FBL.test>', 250)
+        client.data(b'Subject: hello\r\n\r\nwhat is this?\r\n')
+    folder = os.path.join(daemon.folder, 'spool', 'heard', 'unknown')
+    [name] = os.listdir(folder)
+    with open(os.path.join(folder, name), 'rb') as kept:
+        assert kept.read() == b'Subject: hello\r\n\r\nwhat is this?\r\n'
+
+
+def test_complaints_and_answers(place):
+    """A complaint counts for its recipient only by a token in the message that it returns; tenants are
+    told apart; auto-replies and unsubscribes are events of their own."""
+    ways = Ways(place)
+    first, at_first = ways.send('jane@a.test')
+    second, at_second = ways.send('jane@a.test', 'other', 'autumn')
+    ways.back('fbl@fbl.test', complaint('jane@a.test', at_second))
+    event = ways.daemon.wait_event('Feedback', 'jane@a.test')
+    assert (event['id'], event['tenant'], event['campaign']) == (second, 'other', 'autumn')
+    assert event['report']['feedback_type'] == 'abuse' and event['report']['user_agent'] == 'isp/1'
+    ways.back('fbl@fbl.test', complaint('joe@a.test', 'bounces+' + 'a' * 48 + '@b.test'))
+    forged = until(lambda: [e for e in ways.daemon.of('Feedback') if 'recipient' not in e], 'a forged one')[0]
+    assert forged['id'] == '' and 'tenant' not in forged
+    ways.back(at_first, b'From: Jane <jane@a.test>\r\nSubject: Out of office\r\nAuto-Submitted: auto-replied\r\n\r\nAway\r\n')
+    assert ways.daemon.wait_event('AutoReply', 'jane@a.test')['id'] == first
+    ways.back(at_first, b'From: jane@a.test\r\nSubject: unsubscribe\r\n\r\n')
+    until(lambda: [e for e in ways.daemon.of('Feedback', 'jane@a.test') if e['id'] == first], 'the unsubscription')
+
+
+def test_hostile_mail_is_heard_out(place):
+    """Nested, cut, endless: each has its answer, and the daemon goes on."""
+    ways = Ways(place)
+    number, address = ways.send('jane@a.test')
+    nested = b''.join(b'Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%d\r\n' % (n, n) for n in range(3000))
+    for text in (nested, b'Content-Type: message/rfc822\r\n\r\n' * 5000, b'A: b\r\n' * 500 + b'\r\n', b'\r\n',
+                 dsn('jane@a.test')[:-40] + b'x' * 70 + b'\r\n' + (b'y' * 70 + b'\r\n') * 20000):
+        ways.back(address, text)
+    assert ways.daemon.wait_event('OOB', 'jane@a.test')['id'] == number

@@ -28,10 +28,10 @@ static void types(void **state)
     assert_int_equal(event_line_type(SLICE("{\"id\":1,\"type\":\"Bounce\"}")).len, 0);
     assert_int_equal(event_line_type(SLICE("{\"type\":\"Boun")).len, 0);
     unsigned all = 0;
-    static const char *const names[] = {"Reception",        "Delivery",          "TransientFailure",
-                                        "Bounce",           "Expiration",        "AdminBounce",
-                                        "AdminDrop",        "Reaction",          "Suppressed",
-                                        "SuppressionAdded", "SuppressionRemoved"};
+    static const char *const names[] = {
+        "Reception",          "Delivery",  "TransientFailure", "Bounce",     "Expiration",
+        "AdminBounce",        "AdminDrop", "Reaction",         "Suppressed", "SuppressionAdded",
+        "SuppressionRemoved", "OOB",       "Feedback",         "AutoReply"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         unsigned bit = event_line_type_bit(slice_of(names[i]));
         assert_true(bit != 0 && (all & bit) == 0);

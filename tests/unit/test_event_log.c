@@ -206,7 +206,8 @@ static void empty_fields_are_left_out(void **state)
 {
     static const char *const names[EVENT_TYPE_COUNT] = {
         "Reception",   "Delivery",  "TransientFailure", "Bounce",           "Expiration",
-        "AdminBounce", "AdminDrop", "Suppressed",       "SuppressionAdded", "SuppressionRemoved"};
+        "AdminBounce", "AdminDrop", "Suppressed",       "SuppressionAdded", "SuppressionRemoved",
+        "OOB",         "Feedback",  "AutoReply"};
     for (int type = 0; type < EVENT_TYPE_COUNT; type++) {
         const struct event event = {
             .type = (enum event_type)type, .id = SLICE("1"), .recipient_count = type == 0 ? 7 : 0};
