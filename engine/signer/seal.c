@@ -89,10 +89,12 @@ static int copy_header(struct seal *s, const struct message *m)
             return -ENOMEM;
         }
         struct slice seen = slice_from(buf_slice(&s->header), from);
-        size_t end = from == 0 ? body_tap_find(seen) : seen.len;
-        const char *found = from == 0 ? NULL : memmem(seen.data, seen.len, "\r\n\r\n", 4);
-        end = found == NULL ? end : (size_t)(found - seen.data) + 4;
-        if (end < seen.len) {
+        const char *found = memmem(seen.data, seen.len, "\r\n\r\n", 4);
+        size_t end = found == NULL ? 0 : (size_t)(found - seen.data) + 4;
+        if (from == 0 && seen.len >= 2 && memcmp(seen.data, "\r\n", 2) == 0) {
+            end = 2;
+        }
+        if (end > 0) { /* at the end of a piece as well: what follows is the body */
             s->header.len = from + end;
             return 0;
         }

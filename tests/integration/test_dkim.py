@@ -130,6 +130,25 @@ def test_size_and_way_do_not_matter(place, keys, extensions):
     daemon.stop()
 
 
+def test_a_header_that_ends_with_a_chunk(place, keys):
+    """Behind it a body without an empty line, which is longer than a header may be."""
+    receiver = place.receiver()
+    daemon = place.sluice(dkims=both(keys), routes={'*': ('smtp', receiver.nexthop)})
+    submit(daemon, 'a@sender.test', ['x@x.test'], message(text='x\r\n'))
+    trace = len(re.search(rb'(?ms)^Received:.*?\r\n(?![ \t])', receiver.wait(1)[0].body)[0])
+    for number, size in enumerate(range(65501, 65506)):  # of the first chunk
+        header = b'From: a@sender.test\r\n'
+        rest = size - trace - len(header) - 2
+        while rest > 0:
+            length = rest if rest < 900 else 800
+            header += b'X: ' + b'p' * (length - 5) + b'\r\n'
+            rest -= length
+        submit(daemon, 'a@sender.test', [f'r{number}@x.test'], header + b'\r\n' + (b'A' * 76 + b'\r\n') * 14000)
+        receiver.wait(number + 2)
+    assert [keys.signers(received.body) for received in receiver.messages] == [[RSA, ED]] * 6
+    daemon.stop()
+
+
 def test_retries_send_the_same_signature(place, keys):
     receiver = place.receiver(answers=lambda verb, argument, _: '451 4.3.0 later' if verb == 'RCPT' else None)
     daemon = place.sluice(dkims=both(keys), routes={'*': ('smtp', receiver.nexthop)})
