@@ -353,7 +353,7 @@ static void drop_slot(struct lane_slot *slot, usec_t now)
     if (lane != NULL && slot->is_connected) {
         lane->connected--;
         limits_disconnected(lane->hold, now);
-    } else if (lane != NULL && !slot->is_told) {
+    } else if (lane != NULL) {
         limits_not_connected(lane->hold, now);
     }
     if (lane != NULL && --lane->slots == 0 && lane->is_gone) {
@@ -559,5 +559,4 @@ void lanes_refused(struct lanes *l, const struct delivery *d, usec_t now, struct
     if (ret->suspend_tenant > 0 || ret->suspend_campaign > 0) {
         suspend(l->engine, d, ret);
     }
-    slot->is_told = true;
 }

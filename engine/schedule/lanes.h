@@ -34,7 +34,6 @@ struct lane_slot {
     usec_t sent_at;    /* when it was begun, as limits_connected wants it */
     uint32_t messages; /* accepted on it */
     bool is_connected; /* limits_connected was said */
-    bool is_told;      /* the receiver refused something on it: limits_refused was said */
 };
 
 struct lanes {

@@ -1,6 +1,7 @@
 """What receivers allow of our addresses: asked to slow down nobody is refused and nothing is charged,
 configured rates hold, a listing closes one address and no other, and all of it outlives a restart."""
 import collections
+import itertools
 import threading
 import time
 
@@ -288,3 +289,18 @@ def test_quota_and_warmup_over_midnight_and_a_restart(place, is_spare):
     until(lambda: len(delivered(daemon)) == by_source.total(), 'all of it', 30)
     assert {e['num_attempts'] for e in delivered(daemon)} == {1}
     assert not daemon.of('Bounce') and not daemon.of('TransientFailure')
+
+
+def test_refused_greeting_is_no_connection(place):
+    """A connection that the greeting refused counts no more, so the one that the receiver allows is made."""
+    greetings = itertools.count()
+
+    def answers(verb, argument, session):
+        if verb == '' and next(greetings) < 4:
+            return '421 4.7.0 too many connections from your address'
+        return None
+    receiver = place.receiver(answers=answers)
+    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)})
+    for number in range(30):
+        submit(daemon, 'a@a.test', [f'b{number}@b.test'], message())
+    until(lambda: len(receiver.messages) == 30, lambda: daemon.query('lanes'), 60)
