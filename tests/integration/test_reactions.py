@@ -144,19 +144,3 @@ def test_a_flood_holds_nothing_up(place):
     assert len(daemon.of('Delivery', queue='good.example')) == 200
     assert not daemon.of('TransientFailure', queue='good.example')
     assert sink.end() == 0
-
-
-def test_a_connect_that_was_refused_is_over(place):
-    """It counts against no limit of connections: the first that the receiver takes is made when mail is due."""
-    greetings = []
-
-    def answers(verb, argument, session):
-        if verb == '':
-            greetings.append(session)
-            return '421 4.7.0 too many connections from your address' if len(greetings) <= 4 else None
-    receiver = place.receiver(answers=answers)
-    daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)})
-    for n in range(10):
-        submit(daemon, 'a@a.test', [f'r{n}@x.test'], message())
-    receiver.wait(10)
-    daemon.wait_empty()
