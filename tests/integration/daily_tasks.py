@@ -23,6 +23,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from conftest import end_place, make_place  # noqa: E402
 from support import injection  # noqa: E402
 from support.address import free_port  # noqa: E402
+from support.client import Client  # noqa: E402
 from support.daemon import PROGRAM, section  # noqa: E402
 from support.dns_server import DnsServer  # noqa: E402
 from support.wait import until  # noqa: E402
@@ -69,6 +70,28 @@ RULE = '''rule "night-shift" {
     action = "pause 30m after 3 in 10m"
     example = "450 4.3.0 Letters are taken from 22:00 on"
 }
+'''
+
+COMPLAINT = '''From: feedback@mail.example
+Subject: Abuse report
+Content-Type: multipart/report; report-type=feedback-report; boundary=part
+
+--part
+Content-Type: message/feedback-report
+
+Feedback-Type: abuse
+User-Agent: mail.example/1.0
+Version: 1
+
+--part
+Content-Type: message/rfc822
+
+Return-Path: <{returned}>
+To: cora@mail.example
+Subject: Offer
+
+Half off.
+--part--
 '''
 
 CAMPAIGN = '''{"defaults": {"from": "news@acme.example", "headers": {"Subject": "Summer"},
@@ -263,6 +286,24 @@ class Scene:
         with open(os.path.join(self.daemon.folder, 'signed.json'), 'w', encoding='ascii') as file:
             file.write('{"from": "news@acme.example", "recipients": ["ann@mail.example"], '
                        '"headers": {"Subject": "Signed greetings"}, "text": "Hello."}\n')
+
+    def hear_complaints(self):
+        self.daemon.listener['receives'] = ['bounces.acme.example', 'fbl.acme.example']
+        self.daemon.tenants['acme']['verp'] = 'bounces@bounces.acme.example'
+        self.daemon.suppressions['acme'] = {'complaint': '1', 'hard_bounce': '1'}
+        self.daemon.write_config()
+        with open(os.path.join(self.daemon.folder, 'offer.json'), 'w', encoding='ascii') as file:
+            file.write('{"from": "news@acme.example", "recipients": ["cora@mail.example"], '
+                       '"headers": {"Subject": "Offer"}, "text": "Half off."}\n')
+
+    def complain(self):
+        """Cora presses the button at her provider, which tells us."""
+        until(lambda: self.mailboxes.to('cora@mail.example'), 'her copy')
+        [mail] = self.mailboxes.to('cora@mail.example')
+        with Client(self.daemon) as client:
+            client.ehlo()
+            client.mail('', ['complaints@fbl.acme.example'])
+            client.data(COMPLAINT.format(returned=mail.sender).replace('\n', '\r\n').encode(), 250)
 
     def use_key(self):
         self.daemon.dkims[KEY_NAME] = {'key': self.key}
@@ -522,6 +563,18 @@ TASKS = [
          'forged. A receiver then says `dkim=pass` in the Authentication-Results of what it got. Another key, Ed25519 beside RSA, '
          'is another section: all keys of a domain sign. `from_domains` of a tenant says that nobody else\'s mail is signed for them.',
          Scene.write_signed),
+    Task('A recipient complains',
+         [('grep -e verp -e receives -e complaint CONFIG', ['bounces@bounces.acme.example', 'fbl.acme.example']),
+          ('sluice check', []),
+          ('sluice reload', ['force']),
+          ('sluice inject offer.json --tenant acme --campaign summer', ['0'], Scene.complain),
+          ('sluice events --after start --type Feedback', ['Feedback', 'cora@mail.example']),
+          ('sluice suppressions --tenant acme', ['cora@mail.example', 'complaint']),
+          ('sluice unsuppress cora@mail.example --tenant acme', [])],
+         ['POST /v1/reload', 'GET /v1/events?after=start&type=Feedback', 'GET /v1/suppressions?tenant=acme'],
+         'The MX of both domains is this relay. With `verp` each copy has a return address that only we can write, so a complaint is '
+         'believed when the message in it has one: from that moment on nothing goes to her for this tenant, also not what is '
+         'queued. Bounces that come later are heard in the same way (`OOB`), by their class.', Scene.hear_complaints),
     Task('Take a node out of service',
          [('sluice drain --for 10m', ['draining', 'or at']),
           ('sluice status', ['draining']),

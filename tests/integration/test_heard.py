@@ -2,6 +2,7 @@
 import os
 import re
 import stat
+import time
 
 from support.client import Client, message, submit
 from support.reloading import reload
@@ -193,3 +194,30 @@ def test_hostile_mail_is_heard_out(place):
                  dsn('jane@a.test')[:-40] + b'x' * 70 + b'\r\n' + (b'y' * 70 + b'\r\n') * 20000):
         ways.back(address, text)
     assert ways.daemon.wait_event('OOB', 'jane@a.test')['id'] == number
+
+
+def test_a_complaint_suppresses(place):
+    """Within a second and behind a kill, for the tenant whose mail it is about; only when the message that
+    it returns has the address that we wrote, whatever else it says."""
+    ways = Ways(place, suppressions={'*': {'complaint': '1', 'unsubscribe': '1'}})
+    daemon = ways.daemon
+    number, address = ways.send('jane@a.test')
+    ways.back('abuse@fbl.test', complaint('jane@a.test', 'bounces+' + 'a' * 48 + '@b.test'))
+    until(lambda: len(daemon.of('Feedback')) == 1, 'the forged one is told')
+    assert 'recipient' not in daemon.of('Feedback')[0]
+    submit(daemon, FROM, ['jane@a.test'], message(X_Tenant='acme'))
+    until(lambda: len(ways.receiver.to('jane@a.test')) == 2, 'her next one')
+    begun = time.monotonic()
+    ways.back('abuse@fbl.test', complaint('jane@a.test', address))
+    daemon.kill()
+    taken = time.monotonic() - begun
+    daemon.start()
+    submit(daemon, FROM, ['jane@a.test'], message(X_Tenant='acme'))
+    daemon.wait_event('Suppressed', 'jane@a.test')
+    [entry] = [row for row in daemon.query('suppressions', '--tenant', 'acme') if not row.get('end')]
+    assert entry['address'] == 'jane@a.test' and entry['reason'] == 'complaint'
+    event = [e for e in daemon.of('Feedback') if 'recipient' in e][0]
+    assert (event['id'], event['recipient'], event['tenant']) == (number, 'jane@a.test', 'acme')
+    submit(daemon, FROM, ['jane@a.test'], message(X_Tenant='other'))
+    until(lambda: len(ways.receiver.to('jane@a.test')) == 3, "another tenant's")
+    assert taken < 20  # seconds, on a machine that does much else
