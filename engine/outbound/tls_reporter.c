@@ -45,7 +45,8 @@ static const usec_t retry_first = 300 * USEC_PER_SEC, retry_most = 14400 * USEC_
 static const usec_t settle_time =
     30 * USEC_PER_SEC; /* what workers counted before midnight comes */
 
-#define DAY (86400 * USEC_PER_SEC)
+#define DAY    (86400 * USEC_PER_SEC)
+#define NO_DAY INT64_MIN
 
 /* A day's table, with how far it is. */
 struct reported_day {
@@ -67,6 +68,7 @@ struct tls_reporter {
     /* owner thread only */
     struct reported_day days[DAYS_MAX]; /* [day_count], the oldest first */
     size_t day_count;
+    int64_t reported; /* the day of which a domain is held while letters may come; NO_DAY: none */
     usec_t next_collect, next_save; /* monotonic */
     struct tls_mailing mailing;     /* a report on its way into the spool */
 };
@@ -92,9 +94,10 @@ static size_t place_of_day(struct tls_reporter *r, int64_t day)
         return at;
     }
     if (r->day_count == DAYS_MAX) {
+        size_t oldest = tls_tally_day(r->days[0].tally) == r->reported ? 1 : 0;
         log_warning("tls-report: too many days are waiting; the oldest is dropped");
-        forget_day(r, 0);
-        at -= at > 0;
+        forget_day(r, oldest);
+        at -= at > oldest;
     }
     struct tls_tally *tally = tls_tally_new(day);
     if (tally == NULL) {
@@ -409,7 +412,9 @@ static bool work_on(struct tls_reporter *r, struct settings *s)
     if (d->left > 0) {
         struct tls_domain_tally *domain = list_first(domains, struct tls_domain_tally, link);
         int64_t day = tls_tally_day(d->tally);
+        r->reported = day;
         int err = report_on(r, s, d, domain);
+        r->reported = NO_DAY;
         at = place_of_day(r, day); /* letters that came meanwhile may have moved it */
         if (at == DAYS_MAX) {
             return false;
@@ -500,6 +505,7 @@ int tls_reporter_new(struct engine *engine, struct tls_reporter **ret)
         return -ENOMEM;
     }
     r->engine = engine;
+    r->reported = NO_DAY;
     r->folder = open_folder(engine->config->spool.path, "tls-report");
     r->sts_folder = open_folder(engine->config->spool.path, "mta-sts");
     int err = r->folder < 0 ? r->folder : post_init(&r->post, 4096);

@@ -186,6 +186,20 @@ static void give_up(struct signer *s, struct submission *one)
     drop_submission(one);
 }
 
+/* A reload has taken all keys away since it came here. What is passed on unsigned stays so: further
+ * submissions may come to their turn when there are keys again, and others read it by then. */
+static int leave_unsigned(struct message *m)
+{
+    if (m->signing == NULL) {
+        m->signing = signing_new();
+    }
+    if (m->signing == NULL) {
+        return -ENOMEM;
+    }
+    m->signing->is_done = true;
+    return 0;
+}
+
 /* returns  false: the spool cannot be read for now, and nothing has happened */
 static bool pass_on(struct signer *s, struct line *line) ON_ROLE(s->post)
 {
@@ -196,8 +210,10 @@ static bool pass_on(struct signer *s, struct line *line) ON_ROLE(s->post)
     bool is_done = m->signing != NULL && m->signing->is_done;
     struct settings *settings = settings_get(settings_of(s->engine));
     int err = 0;
-    if (!is_done && settings->keys != NULL) {
-        err = seal_message(&s->seal, settings, m, clock_wall(), &result, &signatures);
+    if (!is_done) {
+        err = settings->keys == NULL
+                  ? leave_unsigned(m)
+                  : seal_message(&s->seal, settings, m, clock_wall(), &result, &signatures);
     }
     settings_put(settings);
     if (err == ERR_AGAIN) {
