@@ -54,7 +54,7 @@ def section(name, folder):
 def targets(args, rows):
     found = []
     without = measure.figure_of(rows, 'sluice', 'cpu_us')
-    for suffix in KEYS if args.signed and without is not None else ():
+    for suffix in KEYS if getattr(args, 'signed', False) and without is not None else ():
         cpu = measure.figure_of(rows, 'sluice' + suffix, 'cpu_us')
         most = TIMES * args.signature_us[suffix] + BESIDES
         if cpu is not None:

@@ -16,12 +16,15 @@ def say(*args):
 
 COMMANDS = [name for name in re.search(r'^    :\*\) words="(.*?)"', say('completion', 'bash'), re.M)[1]
             .split() if not name.startswith('-') and name != 'run']
-VALUES = {'--limit': '5', '--last': '5', '--older': '1s', '--for': '1h', '--interval': '1s', '--after': '1',
+VALUES = {'--limit': '5', '--last': '5', '--older': '1s', '--since': '1s', '--for': '1h', '--interval': '1s',
           '--by': 'state', '--type': 'Bounce', '--at': '2030-01-31T12:00:00Z', '--expires': '2h',
           '--state': 'deferred', '-i': '1s', '--file': '/dev/null', '--from': '1', '--after': '1'}
 OPERANDS = {('lanes', '--for'): ['close', 'x'], ('lanes', '--reason'): ['close', 'x'],
-            'explain': ['x.test'], 'message': ['00000000000000ff'], 'why': ['x'], 'trace': ['x.test'], 'completion': ['bash'], 'send': ['a@x.test'], 'suppress': ['a@x.test'], 'unsuppress': ['a@x.test'], ('suppress', '--file'): [],
-            ('unsuppress', '--file'): [], ('suppress', '--from'): ['--file', '/dev/null'], ('unsuppress', '--from'): ['--file', '/dev/null'], 'inject': ['/dev/null']}
+            'explain': ['x.test'], 'message': ['00000000000000ff'], 'why': ['x'], 'trace': ['x.test'],
+            'completion': ['bash'], 'send': ['a@x.test'], 'inject': ['/dev/null'],
+            'suppress': ['a@x.test'], ('suppress', '--file'): [], ('suppress', '--from'): ['--file', '/dev/null'],
+            'unsuppress': ['a@x.test'], ('unsuppress', '--file'): [],
+            ('unsuppress', '--from'): ['--file', '/dev/null']}
 ALSO = {'top': ['--once'], 'suspend': ['--dry-run'], 'bounce': ['--dry-run'], 'drop': ['--dry-run'],
         'resume': ['--dry-run'], 'flush': ['--dry-run']}
 SELECTS = ('--tenant', '--campaign', '--domain', '--destination', '--transport', '--source', '--all')

@@ -140,8 +140,8 @@ def test_sorting(scene, terminal):
     top.press('s')
     top.shows('by TENANT', without=['reversed'])
     until(lambda: order_of(top, 'acme', 'globex') == ['acme', 'globex'], top.text)
-    for title in ('MESSAGES', 'RECIPIENTS', 'DELIVERED', 'DEFERRED', 'FAILED', 'EXPIRED', 'DROPPED',
-                  'messages'):
+    for title in ('WEIGHT', 'WAITING', 'CONNS', 'LONGEST', 'MESSAGES', 'RECIPIENTS', 'DELIVERED', 'DEFERRED',
+                  'FAILED', 'EXPIRED', 'DROPPED', 'messages'):
         top.press('s')
         top.shows(f'by {title}')
     top.press('1', 's')
