@@ -22,8 +22,8 @@ MAY_INCLUDE = {
 # The rooms of engine/ and of bench/, bottom up: a room includes itself and rooms above it in this
 # list. Files that stand in the folder itself are the room of its name.
 ROOMS = [
-    'engine/spool', 'engine/event', 'engine/config', 'engine/reply', 'engine/limit', 'engine/compose', 'engine/heard', 'engine/key',
-    'engine/state',
+    'engine/spool', 'engine/event', 'engine/config', 'engine/reply', 'engine/limit', 'engine/cluster',
+    'engine/compose', 'engine/heard', 'engine/key', 'engine/state',
     'engine/post', 'engine/order', 'engine/tally', 'engine/tls_report', 'engine/worker', 'engine/trace', 'engine/outbound',
     'engine/inbound', 'engine/writer', 'engine/signer', 'engine/activator', 'engine/schedule', 'engine/feed',
     'engine/http', 'engine/census', 'engine/lane', 'engine/suppression', 'engine/report', 'engine', 'engine/cli',
@@ -46,6 +46,7 @@ PURE_CORES = [
     'net/smtp_body',
     'net/base64', 'net/mta_sts', 'net/tls_rpt', 'net/outcome', 'net/proxy_protocol', 'net/socks5',
     'dns/dane', 'dns/dns_wire', 'dns/mx', 'dns/rrset',
+    'engine/cluster/limit_share', 'engine/cluster/limit_share_text', 'engine/cluster/member',
 ]
 IMPURE_HEADER = re.compile(
     r'(pthread|threads|time|unistd|signal|poll|fcntl|netdb|semaphore|sched|ares|lmdb)\.h$'
