@@ -1,5 +1,7 @@
-/* Keys of libcrypto. Each signature makes a context of its own, so that threads share nothing but
- * the key, which libcrypto only reads.
+/* Keys of libcrypto. A context that is ready to sign is made with the key, as libcrypto looks up what it
+ * needs by names for that, which takes as long as a tenth of an Ed25519 signature. Each signature is
+ * made by a copy of it, so that threads share nothing but the key and that context, which libcrypto
+ * only reads.
  * Called by who reads the configuration, and by dkim_signature.c. */
 #include "net/dkim/dkim_key.h"
 
@@ -18,7 +20,9 @@
 struct dkim_key {
     EVP_PKEY *pkey;
     enum dkim_algorithm algorithm;
-    char *text; /* of the public key, base64 */
+    EVP_PKEY_CTX *rsa;   /* ready to sign, never used itself; NULL: of the other algorithm */
+    EVP_MD_CTX *ed25519; /* the same */
+    char *text;          /* of the public key, base64 */
     size_t text_len;
 };
 
@@ -108,22 +112,36 @@ static int export_public(struct dkim_key *k)
 
 /* --- signatures ------------------------------------------------------------------------------- */
 
-static bool sign_rsa(EVP_PKEY *pkey, const uint8_t *hash, uint8_t *ret, size_t *ret_len)
+static int make_ready(struct dkim_key *k)
 {
-    EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new(pkey, NULL);
-    bool is_signed = ctx != NULL && EVP_PKEY_sign_init(ctx) == 1 &&
-                     EVP_PKEY_CTX_set_rsa_padding(ctx, RSA_PKCS1_PADDING) == 1 &&
-                     EVP_PKEY_CTX_set_signature_md(ctx, EVP_sha256()) == 1 &&
-                     EVP_PKEY_sign(ctx, ret, ret_len, hash, DKIM_HASH_BYTES) == 1;
+    bool is_ready = false;
+    if (k->algorithm == DKIM_RSA_SHA256) {
+        k->rsa = EVP_PKEY_CTX_new(k->pkey, NULL);
+        is_ready = k->rsa != NULL && EVP_PKEY_sign_init(k->rsa) == 1 &&
+                   EVP_PKEY_CTX_set_rsa_padding(k->rsa, RSA_PKCS1_PADDING) == 1 &&
+                   EVP_PKEY_CTX_set_signature_md(k->rsa, EVP_sha256()) == 1;
+    } else {
+        k->ed25519 = EVP_MD_CTX_new();
+        is_ready =
+            k->ed25519 != NULL && EVP_DigestSignInit(k->ed25519, NULL, NULL, NULL, k->pkey) == 1;
+    }
+    return is_ready ? 0 : -ENOMEM;
+}
+
+static bool sign_rsa(const struct dkim_key *k, const uint8_t *hash, uint8_t *ret, size_t *ret_len)
+{
+    EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_dup(k->rsa);
+    bool is_signed = ctx != NULL && EVP_PKEY_sign(ctx, ret, ret_len, hash, DKIM_HASH_BYTES) == 1;
     EVP_PKEY_CTX_free(ctx);
     return is_signed;
 }
 
 /* RFC 8463 section 3: what Ed25519 signs is the hash, not what was hashed. */
-static bool sign_ed25519(EVP_PKEY *pkey, const uint8_t *hash, uint8_t *ret, size_t *ret_len)
+static bool sign_ed25519(const struct dkim_key *k, const uint8_t *hash, uint8_t *ret,
+                         size_t *ret_len)
 {
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    bool is_signed = ctx != NULL && EVP_DigestSignInit(ctx, NULL, NULL, NULL, pkey) == 1 &&
+    bool is_signed = ctx != NULL && EVP_MD_CTX_copy_ex(ctx, k->ed25519) == 1 &&
                      EVP_DigestSign(ctx, ret, ret_len, hash, DKIM_HASH_BYTES) == 1;
     EVP_MD_CTX_free(ctx);
     return is_signed;
@@ -133,8 +151,8 @@ int dkim_key_sign(const struct dkim_key *k, const uint8_t hash[DKIM_HASH_BYTES],
                   size_t *ret_len)
 {
     *ret_len = DKIM_SIGNATURE_MAX;
-    bool is_signed = k->algorithm == DKIM_RSA_SHA256 ? sign_rsa(k->pkey, hash, ret, ret_len)
-                                                     : sign_ed25519(k->pkey, hash, ret, ret_len);
+    bool is_signed = k->algorithm == DKIM_RSA_SHA256 ? sign_rsa(k, hash, ret, ret_len)
+                                                     : sign_ed25519(k, hash, ret, ret_len);
     if (!is_signed) {
         ERR_clear_error();
         return -ENOMEM;
@@ -183,11 +201,12 @@ int dkim_key_read(struct slice pem, struct dkim_key **ret, enum dkim_key_problem
     if (k->pkey != NULL) {
         problem = judge(k->pkey, &k->algorithm);
     }
-    bool fits = problem == DKIM_KEY_FINE && is_one_key(k);
-    if (problem == DKIM_KEY_FINE && !fits) {
+    int err = problem == DKIM_KEY_FINE ? make_ready(k) : ERR_SYNTAX;
+    if (err == 0 && !is_one_key(k)) {
         problem = DKIM_KEY_MISMATCH;
+        err = ERR_SYNTAX;
     }
-    int err = problem == DKIM_KEY_FINE ? export_public(k) : ERR_SYNTAX;
+    err = err == 0 ? export_public(k) : err;
     if (err != 0) {
         *ret_problem = problem;
         dkim_key_free(k);
@@ -200,6 +219,8 @@ int dkim_key_read(struct slice pem, struct dkim_key **ret, enum dkim_key_problem
 void dkim_key_free(struct dkim_key *k)
 {
     if (k != NULL) {
+        EVP_PKEY_CTX_free(k->rsa);
+        EVP_MD_CTX_free(k->ed25519);
         EVP_PKEY_free(k->pkey);
         free(k->text);
         free(k);
