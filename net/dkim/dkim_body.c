@@ -60,32 +60,40 @@ static void release_held(struct dkim_body *b)
     b->is_begun = true;
 }
 
-/* Bytes that stand for themselves, up to the next that may not. */
-static size_t plain_len(const struct dkim_body *b, const char *data, size_t len)
+/* Whether the relaxed form has the byte as it is wherever it stands. */
+static inline bool is_plain(char c)
 {
-    if (b->canon == DKIM_SIMPLE) {
-        const char *cr = memchr(data, '\r', len);
-        return cr == NULL ? len : (size_t)(cr - data);
-    }
-    size_t n = 0;
-    while (n < len && data[n] != '\r' && !dkim_is_blank(data[n])) {
-        n++;
-    }
-    return n;
+    return (unsigned char)c > ' ' || (c != '\r' && !dkim_is_blank(c));
 }
 
-static void stage_run(struct dkim_body *b, const char *data, size_t len)
+/* Stages the bytes up to the next that may not stand for themselves; in the relaxed form also single
+ * spaces with such a byte behind them, of which text is full. returns  how many, at least one */
+static size_t stage_run(struct dkim_body *b, struct slice piece)
 {
+    const char *data = piece.data;
     release_held(b);
-    if (len > sizeof(b->staged) - b->staged_len) {
+    if (b->staged_len == sizeof(b->staged)) {
         flush(b);
     }
-    if (len > sizeof(b->staged)) {
-        hash(b, data, len);
-        return;
+    size_t room = sizeof(b->staged) - b->staged_len, n = 1;
+    size_t len = piece.len < room ? piece.len : room;
+    if (b->canon == DKIM_SIMPLE) {
+        const char *cr = memchr(data, '\r', len);
+        n = cr == NULL ? len : (size_t)(cr - data);
+    } else {
+        while (n < len) {
+            if (is_plain(data[n])) {
+                n++;
+            } else if (data[n] == ' ' && n + 1 < len && is_plain(data[n + 1])) {
+                n += 2;
+            } else {
+                break;
+            }
+        }
     }
-    memcpy(b->staged + b->staged_len, data, len);
-    b->staged_len += (uint16_t)len;
+    memcpy(b->staged + b->staged_len, data, n);
+    b->staged_len += (uint16_t)n;
+    return n;
 }
 
 static void end_line(struct dkim_body *b)
@@ -117,8 +125,7 @@ void dkim_body_update(struct dkim_body *b, struct slice piece)
         } else if (b->canon == DKIM_RELAXED && dkim_is_blank(c)) {
             b->has_space = true;
         } else {
-            used = plain_len(b, piece.data, piece.len);
-            stage_run(b, piece.data, used);
+            used = stage_run(b, piece);
         }
         piece = slice_from(piece, used);
     }
