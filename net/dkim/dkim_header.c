@@ -127,8 +127,10 @@ size_t dkim_header_find_above(const struct dkim_header *h, struct slice name, si
  * of the value. The CRLF of a fold is always before white space. */
 static void put_relaxed_value(struct slice value, struct buf *out)
 {
+    char *to = buf_reserve(out, value.len); /* it becomes no longer */
     bool has_space = false, is_begun = false;
-    for (size_t i = 0; i < value.len; i++) {
+    size_t len = 0;
+    for (size_t i = 0; to != NULL && i < value.len; i++) {
         char c = value.data[i];
         if (c == '\r' && i + 1 < value.len && value.data[i + 1] == '\n') {
             i++;
@@ -136,13 +138,14 @@ static void put_relaxed_value(struct slice value, struct buf *out)
             has_space = true;
         } else {
             if (has_space && is_begun) {
-                buf_append_char(out, ' ');
+                to[len++] = ' ';
             }
-            buf_append_char(out, c);
+            to[len++] = c;
             has_space = false;
             is_begun = true;
         }
     }
+    out->len += len;
 }
 
 void dkim_field_put(const struct dkim_field *field, enum dkim_canon canon, struct buf *out)
