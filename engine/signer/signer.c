@@ -32,6 +32,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -39,6 +40,8 @@ enum {
     LETTERS_PER_PASS = 4096,
     SEALS_PER_PASS = 16,              /* then letters are looked at: urgent mail may have come */
     SEAL_TIME = 2 * USEC_PER_MSEC,    /* the same */
+    BATCH_SEALS = 32,                 /* so many at most wait until the schedulers are woken, */
+    BATCH_TIME = 20 * USEC_PER_MSEC,  /* and so long, while there is more to sign */
     SPOOL_PAUSE = 20 * USEC_PER_MSEC, /* until the spool is asked again that could not be read */
     FAIR_PLACE = 4,
 };
@@ -62,7 +65,10 @@ struct signer {
     struct line lines[MAIL_CLASS_COUNT];
     uint64_t received, passed; /* submissions */
     struct seal seal;
-    usec_t pause_until; /* monotonic; 0: the spool can be read */
+    usec_t pause_until;   /* monotonic; 0: the spool can be read */
+    usec_t batch_begin;   /* monotonic: when schedulers were woken last */
+    uint64_t batch_first; /* the value of `passed` then */
+    bool has_urgent;      /* something was passed on that must not wait for company */
 };
 
 int signer_new(struct engine *engine, uint32_t index, struct signer **ret)
@@ -221,6 +227,7 @@ static bool pass_on(struct signer *s, struct line *line) ON_ROLE(s->post)
     }
     (void)take_from(line); /* it is `one` */
     s->passed++;
+    s->has_urgent |= spool_mail_class(m->envelope.flags) == MAIL_URGENT;
     if (err != 0) {
         give_up(s, one);
         return true;
@@ -248,6 +255,24 @@ static void pass_some(struct signer *s) ON_ROLE(s->post)
     }
 }
 
+/* Whether those who got letters are woken now. While there is more to sign they get several at once: a
+ * delivery that comes alone costs them, the workers and the writer a wake, and loses the company in
+ * which commands and results go. */
+static bool is_batch_full(struct signer *s)
+{
+    bool has_more = next_line(s) != NULL && s->pause_until == 0;
+    return !has_more || s->has_urgent || s->passed - s->batch_first >= BATCH_SEALS ||
+           clock_mono() - s->batch_begin >= BATCH_TIME;
+}
+
+static bool end_batch(struct signer *s) ON_ROLE(s->post)
+{
+    s->batch_begin = clock_mono();
+    s->batch_first = s->passed;
+    s->has_urgent = false;
+    return post_flush(&s->post);
+}
+
 static void run_signer(void *arg)
 {
     struct signer *s = arg;
@@ -260,7 +285,7 @@ static void run_signer(void *arg)
         if (s->pause_until <= clock_mono()) {
             pass_some(s);
         }
-        bool is_flushed = post_flush(&s->post);
+        bool is_flushed = !is_batch_full(s) || end_batch(s);
         rcu_pass();
         usec_t deadline = USEC_NEVER;
         if (next_line(s) != NULL) {
