@@ -46,7 +46,8 @@ PURE_CORES = [
     'net/smtp_body',
     'net/base64', 'net/mta_sts', 'net/tls_rpt', 'net/outcome', 'net/proxy_protocol', 'net/socks5',
     'dns/dane', 'dns/dns_wire', 'dns/mx', 'dns/rrset',
-    'engine/cluster/limit_share', 'engine/cluster/limit_share_text', 'engine/cluster/member',
+    'engine/cluster/limit_share', 'engine/cluster/limit_share_text', 'engine/cluster/log_prefix',
+    'engine/cluster/member',
 ]
 IMPURE_HEADER = re.compile(
     r'(pthread|threads|time|unistd|signal|poll|fcntl|netdb|semaphore|sched|ares|lmdb)\.h$'
