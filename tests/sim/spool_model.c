@@ -339,6 +339,9 @@ int model_step(struct model *m, struct spool_txn *t)
     if (choice < 80) {
         return step_requeue(m, t);
     }
+    if (choice < 90) {
+        return suppress_model_step(&m->suppressed, t, model_random(m, UINT32_MAX));
+    }
     return step_remove(m, t);
 }
 
@@ -497,6 +500,7 @@ void model_text(const struct model *m, struct buf *out)
         model_text_message(order[i], out);
     }
     buf_printf(out, "messages %zu quarantined %llu\n", count, (unsigned long long)m->quarantined);
+    suppress_model_text(&m->suppressed, out);
 }
 
 static void spool_text_states(struct spool_reader *r, const struct spool_envelope *e,
@@ -626,4 +630,5 @@ void spool_text(struct spool_reader *r, struct buf *out)
     }
     buf_printf(out, "messages %llu quarantined %llu\n", (unsigned long long)counts.messages,
                (unsigned long long)counts.quarantined);
+    suppress_text(r, out);
 }

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "engine/spool/spool_store.h"
+#include "tests/sim/suppress_model.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,6 +35,7 @@ struct model {
     uint64_t quarantined;
     uint32_t count;
     struct model_message messages[MODEL_MESSAGES];
+    struct suppress_model suppressed;
 };
 
 void model_init(struct model *m, uint64_t seed);

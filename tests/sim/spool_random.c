@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { STEPS = 12 }; /* of a transaction, at most */
+
 static const char *folder;
 static struct spool_store *store;
 static struct spool_reader *reader;
@@ -62,6 +64,20 @@ static void check(struct model *m, uint64_t seed, int round)
     buf_fini(&got);
 }
 
+/* Strikes cannot be read, only counted further. */
+static void check_strikes(const struct model *m, uint64_t seed, int round)
+{
+    struct spool_txn *t;
+    int rc = spool_begin(store, &t);
+    if (rc == 0) {
+        rc = suppress_model_check_strikes(&m->suppressed, t);
+        spool_abort(t);
+    }
+    if (rc != 0) {
+        fail("strikes", rc, seed, round);
+    }
+}
+
 static void run(uint64_t seed, int rounds)
 {
     static struct model m;
@@ -80,7 +96,7 @@ static void run(uint64_t seed, int rounds)
             fail("begin", rc, seed, round);
         }
         model_copy(&before, &m);
-        uint64_t steps = 1 + model_random(&m, 12);
+        uint64_t steps = 1 + model_random(&m, STEPS);
         for (uint64_t i = 0; i < steps; i++) {
             rc = model_step(&m, t);
             if (rc != 0) {
@@ -88,11 +104,14 @@ static void run(uint64_t seed, int rounds)
             }
         }
         if (model_random(&m, 10) == 0) {
-            uint64_t random = m.random;
+            uint64_t random = m.random, next_id = m.next_id;
             spool_abort(t);
             model_fini(&m);
             model_copy(&m, &before);
             m.random = random;
+            /* Places that were taken are not given out again, so ids go on as far at least: a start
+             * begins behind the ids (read_sequence). The daemon reserves them far ahead. */
+            m.next_id = next_id + STEPS;
         } else if ((rc = spool_commit(t)) != 0) {
             fail("commit", rc, seed, round);
         }
@@ -107,6 +126,7 @@ static void run(uint64_t seed, int rounds)
         }
         check(&m, seed, round);
     }
+    check_strikes(&m, seed, rounds);
     spool_down();
     model_fini(&m);
 }
