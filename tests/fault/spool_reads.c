@@ -1,11 +1,13 @@
 /* A spool with messages of every kind, and somebody who delivers all of it, for tests of a disk
  * that lies at reading (run_reads.py).
  *
- * usage: spool_reads fill FOLDER      prints each message: "message ID RECIPIENTS"
+ * usage: spool_reads fill FOLDER      prints each message: "message ID RECIPIENTS", and how many
+ *                                     recipients are suppressed: "entries COUNT"
  *        spool_reads drain FOLDER     delivers what is queued, as the engine would, and prints
  *                                     "got ID INDEX" for each recipient that has it now,
  *                                     "done ID", "quarantined ID", "wrong ID" for content that is
- *                                     not what was stored
+ *                                     not what was stored; then "suppressed NUMBER" for each
+ *                                     entry that is in force, "unknown NUMBER" where it is not known
  *        spool_reads salvage FOLDER   prints "kept ID", "may-repeat ID", "lost ID"
  *
  * drain: with BAD_SWITCH in the environment it calls access() with that path once the spool is
@@ -16,6 +18,7 @@
 #include "base/packed.h"
 #include "engine/spool/spool_salvage.h"
 #include "engine/spool/spool_store.h"
+#include "engine/spool/spool_suppress.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -29,6 +32,8 @@ enum {
     MESSAGES = 240,
     MANY = 2300, /* recipients of a long list */
     TRIES = 400,
+    ENTRIES_EACH = 15,                     /* transaction */
+    ENTRIES = MESSAGES / 6 * ENTRIES_EACH, /* suppressed recipients */
 };
 
 static struct spool_store *store;
@@ -149,6 +154,24 @@ static void put(struct spool_txn *t, uint64_t id)
     (void)printf("message %" PRIu64 " %u %u\n", id, e.recipient_count, id % 4 == 0);
 }
 
+static struct slice entry_address(unsigned number, char out[64])
+{
+    return slice_of_printed(out, 64, snprintf(out, 64, "user%u@example.com", number));
+}
+
+/* Some with each transaction, in no order. */
+static void put_entries(struct spool_txn *t, uint64_t id)
+{
+    for (unsigned i = 0; i < ENTRIES_EACH; i++) {
+        char text[64];
+        unsigned number = (unsigned)((id / 6 - 1) * ENTRIES_EACH + i) * 7 % ENTRIES;
+        const struct spool_suppression s = {.tenant = number % 2 == 0 ? SLICE("") : SLICE("acme"),
+                                            .address = entry_address(number, text),
+                                            .source = SLICE("a test")};
+        check(spool_suppress_put(t, &s, NULL));
+    }
+}
+
 static int fill(const char *folder)
 {
     int code = spool_up(folder);
@@ -159,6 +182,7 @@ static int fill(const char *folder)
         }
         put(t, id);
         if (id % 6 == 0) {
+            put_entries(t, id);
             check(spool_absorb_journal(t));
             check(spool_commit(t));
             t = NULL;
@@ -180,6 +204,7 @@ static int fill(const char *folder)
         check(spool_journal_commit(store));
         (void)printf("message %" PRIu64 " 1 0\n", id);
     }
+    (void)printf("entries %u\n", ENTRIES);
     (void)fflush(stdout);
     _exit(code); /* as a crash: the journal is not empty */
 }
@@ -314,6 +339,33 @@ static int drain_class(enum spool_class class, bool *ret_took)
     return 4;
 }
 
+/* Looks the entry up until it is known, as who delivers waits for that. returns as transact */
+static int look_up(unsigned number)
+{
+    char text[64];
+    for (int tries = 0; tries < TRIES / 10; tries++) {
+        struct spool_suppression found;
+        int rc = spool_reader_begin(reader);
+        if (rc != 0) {
+            return 4;
+        }
+        rc = spool_suppress_find(reader, SLICE("acme"), entry_address(number, text), 1, &found);
+        spool_reader_end(reader);
+        if (rc == 0) {
+            (void)printf("suppressed %u\n", number);
+        }
+        if (rc == 0 || rc == ERR_MISSING) {
+            return 0;
+        }
+        int code = transact(NULL, NULL); /* the writer looks into it */
+        if (code != 0) {
+            return code;
+        }
+    }
+    (void)printf("unknown %u\n", number);
+    return 0;
+}
+
 static int drain(const char *folder)
 {
     const char *bad_now = getenv("BAD_SWITCH");
@@ -326,6 +378,9 @@ static int drain(const char *folder)
         for (int class = 0; code == 0 && class < SPOOL_CLASS_COUNT; class ++) {
             code = drain_class((enum spool_class) class, &took);
         }
+    }
+    for (unsigned i = 0; code == 0 && i < ENTRIES; i++) {
+        code = look_up(i);
     }
     (void)fflush(stdout);
     if (code != 0) {
