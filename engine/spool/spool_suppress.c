@@ -12,8 +12,11 @@
 #include <string.h>
 
 enum {
-    CHECKSUM_BYTES = 4,          /* there may be millions of records: half of what others have */
-    FIXED_BYTES = 1 + 1 + 4 + 4, /* version, reason, added, expires */
+    /* There may be millions of records, so each byte counts: a checksum is half of what others have,
+     * and version and reason share a byte. Records of before have the version in a byte of its own. */
+    CHECKSUM_BYTES = 4,
+    FIXED_BYTES = 1 + 4 + 4, /* version and reason, added, expires */
+    VERSION_BITS = 0xa0,     /* above the reason's five bits */
     RECORD_MAX = FIXED_BYTES + SPOOL_SUPPRESS_SOURCE_MAX + CHECKSUM_BYTES,
     STRIKE_BYTES = 4 + 4, /* second, low half of the message's id */
 };
@@ -136,11 +139,11 @@ static size_t record_encode(const struct spool_suppression *s, struct slice key,
     size_t source =
         s->source.len < SPOOL_SUPPRESS_SOURCE_MAX ? s->source.len : SPOOL_SUPPRESS_SOURCE_MAX;
     size_t len = FIXED_BYTES + source;
-    out[0] = SPOOL_RECORD_VERSION;
-    out[1] = (char)s->reason;
-    put_u32(out + 2, second_of(s->added));
+    static_assert(SPOOL_SUPPRESS_REASON_COUNT <= 32, "reasons have five bits");
+    out[0] = (char)(VERSION_BITS | (unsigned)s->reason);
+    put_u32(out + 1, second_of(s->added));
     /* A time of less than a second is not "never". */
-    put_u32(out + 6, s->expires == 0 ? 0 : second_of(s->expires + USEC_PER_SEC - 1));
+    put_u32(out + 5, s->expires == 0 ? 0 : second_of(s->expires + USEC_PER_SEC - 1));
     if (source > 0) {
         memcpy(out + FIXED_BYTES, s->source.data, source);
     }
@@ -156,15 +159,19 @@ static bool record_decode(struct slice record, struct slice key, struct spool_su
         return false;
     }
     size_t len = record.len - CHECKSUM_BYTES;
+    struct slice rest = slice_to(record, len);
+    const bool is_old = record.data[0] == SPOOL_RECORD_VERSION && len > FIXED_BYTES;
+    rest = is_old ? slice_from(rest, 1) : rest;
+    const unsigned reason =
+        is_old ? (unsigned char)rest.data[0] : (unsigned char)rest.data[0] ^ VERSION_BITS;
     if (get_u32(record.data + len) != checksum_of(record.data, len, key) ||
-        record.data[0] != SPOOL_RECORD_VERSION ||
-        (unsigned char)record.data[1] >= SPOOL_SUPPRESS_REASON_COUNT) {
+        reason >= SPOOL_SUPPRESS_REASON_COUNT) {
         return false;
     }
-    ret->reason = (enum spool_suppress_reason)record.data[1];
-    ret->added = (usec_t)get_u32(record.data + 2) * USEC_PER_SEC;
-    ret->expires = (usec_t)get_u32(record.data + 6) * USEC_PER_SEC;
-    ret->source = slice_make(record.data + FIXED_BYTES, len - FIXED_BYTES);
+    ret->reason = (enum spool_suppress_reason)reason;
+    ret->added = (usec_t)get_u32(rest.data + 1) * USEC_PER_SEC;
+    ret->expires = (usec_t)get_u32(rest.data + 5) * USEC_PER_SEC;
+    ret->source = slice_from(rest, FIXED_BYTES);
     ret->is_damaged = false;
     return true;
 }

@@ -1,10 +1,12 @@
 /* The lists of suppressed recipients: put, remove, look-up, order, expiry, strikes, restart, damage, and
  * random operations against a model. */
 #include "base/error.h"
+#include "base/hash.h"
 #include "engine/spool/spool_env.h"
 #include "engine/spool/spool_suppress.h"
 #include "tests/unit/spool_fixture.h"
 
+#include <endian.h>
 #include <string.h>
 
 static const usec_t now = INT64_C(1800000000) * USEC_PER_SEC;
@@ -353,6 +355,26 @@ static void damage_suppresses(void **state)
     assert_int_equal(take_away("shop", "joe@example.com"), 0);
 }
 
+/* As they were before version and reason shared a byte. */
+static void old_records_are_read(void **state)
+{
+    static const char name[] = "shop\0joe@example.com";
+    MDB_val k = {sizeof(name) - 1, (void *)(uintptr_t)name};
+    char record[] = "\1\1\x6b\x49\xd2\x00\x6b\x4b\x23\x80"
+                    "a test"
+                    "sum:";
+    MDB_val v = {sizeof(record) - 1, record};
+    uint32_t sum = htobe32(
+        (uint32_t)(hash_checksum(record, v.mv_size - 4) ^ hash_checksum(k.mv_data, k.mv_size)));
+    memcpy(record + v.mv_size - 4, &sum, sizeof(sum));
+    struct spool_txn *t = begin();
+    assert_int_equal(mdb_put(t->txn, store->dbi[SPOOL_TABLE_SUPPRESSED], &k, &v, 0), 0);
+    assert_int_equal(spool_suppress_load(t), 0);
+    assert_int_equal(spool_commit(t), 0);
+    assert_int_equal(find("shop", "joe@example.com", now), 0);
+    assert_int_equal(find("shop", "joe@example.com", now + day), ERR_MISSING);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +391,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(random_changes_match_a_model, setup, teardown),
         cmocka_unit_test_setup_teardown(lists_are_found_in_order, setup, teardown),
         cmocka_unit_test_setup_teardown(damage_suppresses, setup, teardown),
+        cmocka_unit_test_setup_teardown(old_records_are_read, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
