@@ -1,13 +1,18 @@
 """kill -9, or a power cut, at every kind of moment under load: nothing that was accepted is lost, and
 what is repeated stays within the bound that the restarted daemon prints."""
 import bisect
+import http.client
+import json
 import os
 import random
 import re
+import threading
 import time
+import urllib.parse
 
 import pytest
 
+from support.api import Connection
 from support.tools import PRELOAD, Account, Sink, Source
 from support.wait import until
 
@@ -130,6 +135,46 @@ class Cutter(Killer):
         self.kill(kind)
 
 
+class Lister(threading.Thread):
+    """Adds suppressed recipients, one after the other, and remembers whom the daemon has answered for."""
+
+    def __init__(self, daemon):
+        super().__init__(daemon=True)
+        self.daemon_under_test, self.answered, self.asked = daemon, [], 0
+        self.ends = threading.Event()
+
+    def run(self):
+        while not self.ends.wait(0.005):
+            self.asked += 1
+            address = f'{SEED + self.asked * 7919 % 10007:x}.u{self.asked}@gone.test'
+            try:
+                if self.call('POST', '', json.dumps({'address': address}).encode())[0] == 200:
+                    self.answered.append(address)
+            except (OSError, http.client.HTTPException):
+                pass  # killed, or not yet there
+
+    def call(self, method, query, body=None):
+        connection = Connection(self.daemon_under_test)
+        try:
+            connection.request(method, '/v1/suppressions' + query, body,
+                               {'Content-Type': 'application/json'} if body else {})
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+    def missing(self):
+        there, last = set(), None
+        while last is None or lines:
+            after = '' if last is None else '&after=' + urllib.parse.quote(f' {last}')
+            status, text = self.call('GET', f'?tenant=&format=csv&limit=10000{after}')
+            assert status == 200, text
+            lines = [line.split(',')[1] for line in text.decode().splitlines()[1:]]
+            last = lines[-1] if lines else ''
+            there.update(lines)
+        return sorted(set(self.answered) - there)
+
+
 # What a killed daemon had written is still in the receiver's socket: its copy may be noted a moment
 # after the kill.
 SOCKET_SECONDS = 0.5
@@ -164,6 +209,8 @@ def crash_under_load(place, capsys, breaker, count, seconds, what):
                                  '--retry', '--timeout', '30', *options))
                for name, options in LOAD.items()]
     killer, kinds = breaker(daemon, chance)
+    lister = Lister(daemon)
+    lister.start()
     begin = time.monotonic()
     while len(killer.times) < count and time.monotonic() - begin < seconds:
         chance.choice(kinds)()
@@ -174,6 +221,9 @@ def crash_under_load(place, capsys, breaker, count, seconds, what):
     for source in sources:
         source.end()
     daemon.wait_empty(60)
+    lister.ends.set()
+    lister.join(30)
+    missing = lister.missing()
     assert daemon.stop() == 0
     account = Account(sources, sink)
     duplicates = account.duplicates()
@@ -184,9 +234,12 @@ def crash_under_load(place, capsys, breaker, count, seconds, what):
             f'accepted, {account.recovered()} delivered without a reply; '
             f'{len(account.copies)} recipients received, {len(account.lost())} lost, '
             f'{len(duplicates)} repeated, at most {max(counts)} by one crash; '
-            f'bound {bound} a crash')
+            f'bound {bound} a crash; {len(lister.answered)} of {lister.asked} suppressions '
+            f'answered, {len(missing)} missing')
     with capsys.disabled():
         print(text)
+    assert not missing, missing[:10]
+    assert len(lister.answered) > len(killer.times)
     assert not account.lost(), account.lost()[:10]
     assert not account.unexpected(), account.unexpected()[:10]
     for number, allowed in zip(counts, killer.bounds):
