@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <endian.h>
 #include <errno.h>
+#include <idn2.h>
 #include <string.h>
 
 enum {
@@ -64,7 +65,8 @@ struct suppress_key {
     char bytes[SPOOL_SUPPRESS_KEY_MAX];
 };
 
-static bool key_make(struct suppress_key *k, struct slice tenant, struct slice address)
+/* As the table has it that far: for places in a list, and for entries of before addresses had one form. */
+static bool key_as_written(struct suppress_key *k, struct slice tenant, struct slice address)
 {
     if (tenant.len > SPOOL_SUPPRESS_TENANT_MAX || address.len > SPOOL_SUPPRESS_ADDRESS_MAX ||
         memchr(tenant.data, '\0', tenant.len) != NULL) {
@@ -75,6 +77,42 @@ static bool key_make(struct suppress_key *k, struct slice tenant, struct slice a
     k->list_len = tenant.len + 1;
     slice_lower(address, k->bytes + k->list_len);
     k->len = k->list_len + address.len;
+    return true;
+}
+
+static bool has_utf8_domain(struct slice address)
+{
+    bool is_found = false;
+    for (size_t i = address.len; !is_found && i > 0 && address.data[i - 1] != '@'; i--) {
+        is_found = (unsigned char)address.data[i - 1] > 127;
+    }
+    return is_found;
+}
+
+/* The key of an address in its one form: the domain in A-labels. A domain that has no such form, as no
+ * name server could know it, stays as it is. Allocates for domains beyond ASCII alone. */
+static bool key_make(struct suppress_key *k, struct slice tenant, struct slice address)
+{
+    uint8_t domain[SPOOL_SUPPRESS_ADDRESS_MAX + 1];
+    uint8_t *labels = NULL;
+    if (!key_as_written(k, tenant, address)) {
+        return false;
+    }
+    if (!has_utf8_domain(address)) {
+        return true;
+    }
+    const char *at = memrchr(address.data, '@', address.len);
+    size_t before = at == NULL ? 0 : (size_t)(at - address.data) + 1;
+    memcpy(domain, address.data + before, address.len - before);
+    domain[address.len - before] = '\0';
+    if (idn2_lookup_u8(domain, &labels, IDN2_NFC_INPUT | IDN2_NONTRANSITIONAL) == IDN2_OK) {
+        size_t len = strlen((const char *)labels);
+        if (before + len <= SPOOL_SUPPRESS_ADDRESS_MAX) {
+            memcpy(k->bytes + k->list_len + before, labels, len);
+            k->len = k->list_len + before + len;
+        }
+    }
+    idn2_free(labels);
     return true;
 }
 
@@ -250,6 +288,9 @@ int spool_suppress_get(struct spool_txn *t, struct slice tenant, struct slice ad
         return ERR_SYNTAX;
     }
     int r = get_bytes(t, key_slice(&key), &record);
+    if (r == ERR_MISSING && has_utf8_domain(address) && key_as_written(&key, tenant, address)) {
+        r = get_bytes(t, key_slice(&key), &record);
+    }
     if (r != 0) {
         return r;
     }
@@ -261,6 +302,28 @@ int spool_suppress_get(struct spool_txn *t, struct slice tenant, struct slice ad
     found.tenant = found.address = SLICE(""); /* of the key on this stack */
     *ret = found;
     return 0;
+}
+
+/* errors: ERR_MISSING, storage */
+static int del_bytes(struct spool_txn *t, const struct suppress_key *key)
+{
+    MDB_val k = {key->len, (void *)(uintptr_t)key->bytes};
+    if (t->error != 0) {
+        return t->error;
+    }
+    int rc = mdb_del(t->txn, t->store->dbi[SPOOL_TABLE_SUPPRESSED], &k, NULL);
+    return rc == MDB_NOTFOUND ? ERR_MISSING : spool_table_result(t, rc);
+}
+
+/* The entry under an address as it is written, where that is not its form. errors: as above */
+static int del_as_written(struct spool_txn *t, struct slice tenant, struct slice address)
+{
+    struct suppress_key key, normal;
+    if (!has_utf8_domain(address) || !key_as_written(&key, tenant, address) ||
+        !key_make(&normal, tenant, address) || slice_eq(key_slice(&key), key_slice(&normal))) {
+        return ERR_MISSING;
+    }
+    return del_bytes(t, &key);
 }
 
 int spool_suppress_put(struct spool_txn *t, const struct spool_suppression *s, bool *ret_is_new)
@@ -281,6 +344,10 @@ int spool_suppress_put(struct spool_txn *t, const struct spool_suppression *s, b
     }
     size_t len = record_encode(s, key_slice(&key), record);
     int r = put_bytes(t, key_slice(&key), slice_make(record, len));
+    if (r == 0 && has_utf8_domain(s->address)) {
+        r = del_as_written(t, s->tenant, s->address);
+        r = r == ERR_MISSING ? 0 : r;
+    }
     return r == 0 ? note_change(t, true) : r;
 }
 
@@ -290,15 +357,9 @@ int spool_suppress_remove(struct spool_txn *t, struct slice tenant, struct slice
     if (!is_address(address) || !key_make(&key, tenant, address)) {
         return ERR_SYNTAX;
     }
-    MDB_val k = {key.len, key.bytes};
-    if (t->error != 0) {
-        return t->error;
-    }
-    int rc = mdb_del(t->txn, t->store->dbi[SPOOL_TABLE_SUPPRESSED], &k, NULL);
-    if (rc == MDB_NOTFOUND) {
-        return ERR_MISSING;
-    }
-    int r = spool_table_result(t, rc);
+    int r = del_bytes(t, &key);
+    int old = r == 0 || r == ERR_MISSING ? del_as_written(t, tenant, address) : ERR_MISSING;
+    r = old == ERR_MISSING ? r : old;
     return r == 0 ? note_change(t, false) : r;
 }
 
@@ -444,6 +505,34 @@ static int sweep_strikes(struct spool_txn *t, usec_t now, usec_t span, unsigned 
     return r;
 }
 
+/* An entry of before addresses had one form is put under it, or goes where one stands there. The cursor
+ * is at the entry; afterwards it stands behind it. errors: LMDB's, or 0 with t->error set */
+static int sweep_old_form(struct spool_txn *t, MDB_cursor *cursor,
+                          const struct spool_suppression *s)
+{
+    struct suppress_key written, normal;
+    struct slice there;
+    char source[SPOOL_SUPPRESS_SOURCE_MAX], record[RECORD_MAX];
+    if (!key_as_written(&written, s->tenant, s->address) ||
+        !key_make(&normal, s->tenant, s->address) ||
+        slice_eq(key_slice(&written), key_slice(&normal))) {
+        return 0;
+    }
+    struct spool_suppression copy = *s; /* its texts are of the page that changes */
+    size_t len = s->source.len < sizeof(source) ? s->source.len : sizeof(source);
+    memcpy(source, s->source.data, len);
+    copy.source = slice_make(source, len);
+    len = record_encode(&copy, key_slice(&normal), record);
+    int r = del_bytes(t, &written);
+    r = r == 0 ? get_bytes(t, key_slice(&normal), &there) : r;
+    r = r == ERR_MISSING ? put_bytes(t, key_slice(&normal), slice_make(record, len)) : r;
+    if (r == 0) {
+        (void)note_change(t, true); /* t->error tells */
+    }
+    MDB_val k = {written.len, written.bytes}, v;
+    return t->error == 0 ? mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE) : 0;
+}
+
 static int sweep_entries(struct spool_txn *t, usec_t now, unsigned limit, unsigned *ret_removed)
 {
     struct spool_suppress_state *state = &t->store->suppress;
@@ -461,9 +550,13 @@ static int sweep_entries(struct spool_txn *t, usec_t now, unsigned limit, unsign
             memmove(state->at, k.mv_data, k.mv_size);
             state->at_len = k.mv_size;
         }
-        if (record_decode(spool_slice(&v), spool_slice(&k), &s) && has_ended(&s, now)) {
+        if (!record_decode(spool_slice(&v), spool_slice(&k), &s)) {
+            /* It stays in force. */
+        } else if (has_ended(&s, now)) {
             rc = mdb_cursor_del(cursor, 0);
             ++*ret_removed;
+        } else if (has_utf8_domain(s.address)) {
+            rc = sweep_old_form(t, cursor, &s);
         }
         rc = rc == 0 ? mdb_cursor_get(cursor, &k, &v, MDB_NEXT) : rc;
     }
@@ -503,14 +596,16 @@ static int find_key(struct spool_reader *r, struct slice key, usec_t now,
     return has_ended(ret, now) ? ERR_MISSING : spool_reader_result(r, 0, NULL);
 }
 
-int spool_suppress_find(struct spool_reader *r, struct slice tenant, struct slice address,
-                        usec_t now, struct spool_suppression *ret)
+typedef bool make_key(struct suppress_key *k, struct slice tenant, struct slice address);
+
+/* The tenant's list before the one for all, the address before its domain. errors: as above */
+static int find_form(struct spool_reader *r, struct slice tenant, struct slice address,
+                     make_key *make, usec_t now, struct spool_suppression *ret)
 {
     struct suppress_key keys[2]; /* of the address, of its domain */
-    assert(spool_reader_is_active(r));
     const char *at = memrchr(address.data, '@', address.len);
-    if (spool_suppress_count(r->store) == 0 || at == NULL || !key_make(&keys[0], tenant, address) ||
-        !key_make(&keys[1], tenant, slice_from(address, (size_t)(at - address.data)))) {
+    if (at == NULL || !make(&keys[0], tenant, address) ||
+        !make(&keys[1], tenant, slice_from(address, (size_t)(at - address.data)))) {
         return ERR_MISSING;
     }
     int rc = ERR_MISSING;
@@ -524,6 +619,20 @@ int spool_suppress_find(struct spool_reader *r, struct slice tenant, struct slic
                 ret->address = slice_from(address, i == 0 ? 0 : (size_t)(at - address.data));
             }
         }
+    }
+    return rc;
+}
+
+int spool_suppress_find(struct spool_reader *r, struct slice tenant, struct slice address,
+                        usec_t now, struct spool_suppression *ret)
+{
+    assert(spool_reader_is_active(r));
+    if (spool_suppress_count(r->store) == 0) {
+        return ERR_MISSING;
+    }
+    int rc = find_form(r, tenant, address, key_make, now, ret);
+    if (rc == ERR_MISSING && has_utf8_domain(address)) {
+        rc = find_form(r, tenant, address, key_as_written, now, ret);
     }
     return rc;
 }
@@ -561,7 +670,7 @@ int spool_suppress_next(struct spool_reader *r, struct slice tenant, struct slic
 {
     struct suppress_key key;
     struct slice found, record;
-    if (!key_make(&key, tenant, from)) {
+    if (!key_as_written(&key, tenant, from)) {
         return ERR_MISSING;
     }
     int rc = seek(r, key_slice(&key), is_after, &found, &record);
@@ -580,7 +689,7 @@ int spool_suppress_next_list(struct spool_reader *r, struct slice after, struct 
     struct suppress_key key = {.len = 0};
     struct slice found, record;
     if (after.data != NULL) {
-        if (!key_make(&key, after, SLICE(""))) {
+        if (!key_as_written(&key, after, SLICE(""))) {
             return ERR_MISSING;
         }
         key.bytes[key.list_len - 1] = 1; /* behind all that has a NUL there */

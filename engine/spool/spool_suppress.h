@@ -3,7 +3,8 @@
  *
  * Table suppressed: tenant NUL address -> reason, times, source. The list for all has the tenant "". An
  * address is in lower case, the local part as well: receivers that tell JOE from joe are not met, and a
- * list that misses one of them hurts. A domain's entry is "@example.com"; it is about that domain and
+ * list that misses one of them hurts. Its domain is in A-labels. Entries of before it was made so are
+ * found by mail to the address as it was written; the sweep gives them their form. A domain's entry is "@example.com"; it is about that domain and
  * none below it. The key is not hashed: lists are read in order, from any address on, and a sorted
  * import appends. An entry whose time is over counts no more from that moment on; its record goes when
  * the sweep meets it, so nothing is walked at a start and no second index is paid for.

@@ -120,6 +120,25 @@ def test_what_was_answered_is_in_force_after_a_kill(place):
     assert len(entries(daemon)[0]) == 20
 
 
+def test_one_mailbox_is_one_entry(place):
+    """However it is written: in a file, at RCPT, in an injection."""
+    receiver = place.receiver()
+    daemon = relay(place, receiver)
+    forms = ['"joe"@X.Test', 'JOE@x.test', 'joe@x.test.']
+    status, answer = call(daemon, 'POST', '', '\r\n'.join(['address', '"""joe""@X.Test"', *forms[1:]]).encode(),
+                          'text/csv')
+    assert status == 200 and answer['added'] == 1 and answer['replaced'] == 2, answer
+    assert [one['address'] for one in entries(daemon)[0]] == ['joe@x.test']
+    for form in forms:
+        assert rcpt(daemon, form).code == 550, form
+        assert post(daemon, {'from': 'a@a.test', 'recipients': [form], 'text': 'x\n'}).status == 422, form
+    status, answer = call(daemon, 'POST', '', 'address\r\n@b\u00fccher.test\r\n@xn--bcher-kva.test\r\n'.encode(),
+                          'text/csv')
+    assert status == 200 and answer['added'] == 1 and answer['replaced'] == 1, answer
+    assert call(daemon, 'GET', '/ann@' + urllib.parse.quote('b\u00fccher.test'))[0] == 200
+    assert rcpt(daemon, 'ann@XN--BCHER-KVA.test').code == 550
+
+
 def test_mail_that_waits_does_not_go_out(place):
     """Deferred mail, and mail that a scheduler has in memory behind a busy receiver."""
     gate = Gate()

@@ -375,6 +375,77 @@ static void old_records_are_read(void **state)
     assert_int_equal(find("shop", "joe@example.com", now + day), ERR_MISSING);
 }
 
+/* One entry, whichever way its domain is written. */
+static void domains_have_one_form(void **state)
+{
+    static const char *const names[] = {"joe@b\xc3\xbc"
+                                        "cher.example",
+                                        "joe@B\xc3\x9c"
+                                        "CHER.example",
+                                        "JOE@XN--bcher-kva.Example", "joe@xn--bcher-kva.example"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        assert_true(add("shop", names[i], now, 0));
+        assert_int_equal(spool_suppress_count(store), 1);
+        for (size_t j = 0; j < sizeof(names) / sizeof(names[0]); j++) {
+            assert_int_equal(find("shop", names[j], now), 0);
+        }
+        assert_int_equal(take_away("shop", names[(i + 1) % 4]), 0);
+        assert_int_equal(spool_suppress_count(store), 0);
+    }
+    assert_true(add("",
+                    "@b\xc3\xbc"
+                    "cher.example",
+                    now, 0));
+    assert_int_equal(find("shop", "ann@xn--bcher-kva.example", now), 0);
+}
+
+/* Entries of before: under the name as it was written. */
+static void put_as_written(const char *name, size_t len)
+{
+    (void)add("shop", "joe@xn--bcher-kva.example", now, 0);
+    struct spool_txn *t = begin();
+    MDB_val from = {30, (void *)(uintptr_t) "shop\0joe@xn--bcher-kva.example"}, v;
+    MDB_val k = {len, (void *)(uintptr_t)name};
+    char record[100];
+    assert_int_equal(mdb_get(t->txn, store->dbi[SPOOL_TABLE_SUPPRESSED], &from, &v), 0);
+    memcpy(record, v.mv_data, v.mv_size);
+    uint64_t sum = hash_checksum(from.mv_data, from.mv_size) ^ hash_checksum(name, len);
+    uint32_t end;
+    memcpy(&end, record + v.mv_size - 4, sizeof(end));
+    end ^= htobe32((uint32_t)sum);
+    memcpy(record + v.mv_size - 4, &end, sizeof(end));
+    MDB_val copy = {v.mv_size, record};
+    assert_int_equal(mdb_put(t->txn, store->dbi[SPOOL_TABLE_SUPPRESSED], &k, &copy, 0), 0);
+    assert_int_equal(mdb_del(t->txn, store->dbi[SPOOL_TABLE_SUPPRESSED], &from, NULL), 0);
+    assert_int_equal(spool_suppress_load(t), 0);
+    assert_int_equal(spool_commit(t), 0);
+    assert_int_equal(spool_suppress_count(store), 1);
+}
+
+static void old_forms_get_their_own(void **state)
+{
+    static const char old[] = "shop\0joe@b\xc3\xbc"
+                              "cher.example";
+    static const char name[] = "joe@b\xc3\xbc"
+                               "cher.example";
+    put_as_written(old, sizeof(old) - 1);
+    assert_int_equal(find("shop", name, now), 0);
+    assert_int_equal(find("shop", "joe@xn--bcher-kva.example", now), ERR_MISSING);
+    assert_int_equal(take_away("shop", name), 0);
+    put_as_written(old, sizeof(old) - 1);
+    assert_false(add("shop", name, now, 0)); /* takes its place */
+    assert_int_equal(spool_suppress_count(store), 1);
+    assert_int_equal(take_away("shop", name), 0);
+    put_as_written(old, sizeof(old) - 1);
+    unsigned removed;
+    struct spool_txn *t = begin();
+    assert_int_equal(spool_suppress_sweep(t, now, day, 100, &removed), 0);
+    assert_int_equal(spool_commit(t), 0);
+    assert_int_equal(removed, 0);
+    assert_int_equal(spool_suppress_count(store), 1);
+    assert_int_equal(find("shop", "joe@xn--bcher-kva.example", now), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +463,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(lists_are_found_in_order, setup, teardown),
         cmocka_unit_test_setup_teardown(damage_suppresses, setup, teardown),
         cmocka_unit_test_setup_teardown(old_records_are_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(domains_have_one_form, setup, teardown),
+        cmocka_unit_test_setup_teardown(old_forms_get_their_own, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
