@@ -2,26 +2,88 @@
 
 The systems sluice+rsa and sluice+ed25519 are sluice with one key that signs all mail, RSA of 2,048 bits or Ed25519.
 The workload compares the CPU time of a message with that of sluice without keys, and the difference with what
-`openssl speed` says of one signature on the same machine before the run."""
+`openssl speed` says of one signature on the same machine before the run. Where --relays names postfix there is also
+postfix+opendkim: Postfix with OpenDKIM as a milter that signs all mail by an RSA key of 2,048 bits."""
+import contextlib
 import os
 import re
+import shutil
+import socket
 import subprocess
+import time
 
 import measure
+from load import free_port
+from relay import Failure, Postfix
 
 KEYS = {'+rsa': ('rsa2048', ('RSA', '-pkeyopt', 'rsa_keygen_bits:2048')), '+ed25519': ('ed25519', ('ED25519',))}
 TIMES, BESIDES = 1.1, 6  # of a signature, and us for all else
+POSTFIX = 'postfix+opendkim'
+TIMES_POSTFIX = 3
+OPENDKIM = '/usr/sbin/opendkim'
+OPENDKIM_CONF = '''\
+Mode s
+Background no
+UserID opendkim
+Socket inet:{port}@127.0.0.1
+KeyTable file:{folder}/keys
+SigningTable refile:{folder}/senders
+Canonicalization relaxed/relaxed
+OversignHeaders From
+InternalHosts 127.0.0.1
+RequireSafeKeys no
+Syslog no
+'''
+
+
+class SigningPostfix(Postfix):
+    """A Postfix whose mail OpenDKIM signs. What OpenDKIM cannot sign Postfix does not take."""
+
+    def __init__(self, folder, port, routes, settings):
+        self.milter, self.milter_port = None, free_port()
+        super().__init__(folder, port, routes, {**settings, 'milter_default_action': 'tempfail',
+                                                'smtpd_milters': f'inet:127.0.0.1:{self.milter_port}'})
+        key = make_key(folder, '+rsa')
+        shutil.chown(key, 'opendkim')
+        (folder / 'keys').write_text(f'all bench.test:s:{key}\n')
+        (folder / 'senders').write_text('* all\n')
+        (folder / 'opendkim.conf').write_text(OPENDKIM_CONF.format(port=self.milter_port, folder=folder))
+
+    def start(self, account):
+        with open(self.folder / 'milter.log', 'wb') as log:
+            self.milter = subprocess.Popen([OPENDKIM, '-f', '-x', self.folder / 'opendkim.conf'], stdout=log, stderr=log,
+                                           stdin=subprocess.DEVNULL, preexec_fn=account.enter)
+        wait_for_listener(self.milter_port, self.milter)
+        super().start(account)
+
+    def stop(self):
+        super().stop()
+        if self.milter is not None:
+            self.milter.terminate()
+            self.milter.wait()
+
+
+def wait_for_listener(port, process):
+    """A milter says nothing before it is asked."""
+    end = time.monotonic() + 10
+    while process.poll() is None and time.monotonic() < end:
+        with contextlib.suppress(OSError), socket.create_connection(('127.0.0.1', port), 1):
+            return
+        time.sleep(0.05)
+    raise Failure(f'OpenDKIM does not listen on port {port}')
 
 
 def add_arguments(parser):
     parser.add_argument('--signed', action='store_true',
-                        help='sluice without keys, with an RSA key of 2,048 bits and with an Ed25519 key')
+                        help='sluice without keys, with an RSA key of 2,048 bits and with an Ed25519 key; with postfix in --relays '
+                             'also that, and with OpenDKIM')
 
 
 def relays(args):
     """To be called before measure.check: who is measured."""
     if args.signed:
-        args.relays = ['sluice', *('sluice' + suffix for suffix in KEYS)]
+        args.relays = ['sluice', *('sluice' + suffix for suffix in KEYS),
+                       *(name for name in ('postfix', POSTFIX) if 'postfix' in args.relays)]
         args.signature_us = {suffix: signature_us(name) for suffix, (name, _) in KEYS.items()}
         for suffix, (name, _) in KEYS.items():
             print(f'openssl speed {name}: {args.signature_us[suffix]:.1f} us a signature', flush=True)
@@ -44,11 +106,16 @@ def section(name, folder):
     suffix = suffix_of(name)
     if suffix is None:
         return ''
+    return f'dkim "s._domainkey.bench.test" {{ key = "{make_key(folder, suffix)}" from_domains = {{"*"}} }}\n'
+
+
+def make_key(folder, suffix):
+    """The file of a new key."""
     path = folder / f'key{suffix}.pem'
     key = subprocess.run(['openssl', 'genpkey', '-algorithm', *KEYS[suffix][1]], capture_output=True, check=True).stdout
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 'wb') as file:
         file.write(key)
-    return f'dkim "s._domainkey.bench.test" {{ key = "{path}" from_domains = {{"*"}} }}\n'
+    return path
 
 
 def targets(args, rows):
@@ -61,4 +128,8 @@ def targets(args, rows):
             found.append(measure.target(f'CPU us of a signature{suffix}, with all that belongs to it',
                                         f'<= {most:.1f} ({TIMES} x {args.signature_us[suffix]:.1f} + {BESIDES})',
                                         cpu - without, cpu - without <= most))
+    ratio = measure.ratio_of(rows, 'sluice+rsa', POSTFIX, 'rate')
+    if ratio is not None:
+        found.append(measure.target('times the rate of Postfix with OpenDKIM, by RSA keys', f'>= {TIMES_POSTFIX}', ratio,
+                                    ratio >= TIMES_POSTFIX))
     return found

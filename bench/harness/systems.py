@@ -8,6 +8,7 @@ sluice@FOLDER      another build, so that one is compared with another
 postfix            Debian's, with its defaults where they do not throttle
 postfix-urgent     the same with a transport of its own for domains that are urgent
 postfix-nocache    the same without connection cache: its fastest where connecting costs nothing
+postfix+opendkim   the same with OpenDKIM as a milter that signs all mail (--signed)
 HOST:PORT          a relay that runs already and routes as the note says that is printed; neither
                    its CPU time nor its memory is known
 raw                no relay: sluice-source straight into the receiver, the ceiling for all others
@@ -25,7 +26,8 @@ from relay import Failure, Postfix, Sluice, postfix_version, running, wait_for_p
 
 RAW = 'raw'
 POSTFIX = {'postfix': {}, 'postfix-urgent': {},
-           'postfix-nocache': {'smtp_connection_cache_on_demand': 'no'}}
+           'postfix-nocache': {'smtp_connection_cache_on_demand': 'no'},
+           signed.POSTFIX: {}}
 OUTSIDE = re.compile(r'[^@/]+:\d+')
 
 
@@ -52,6 +54,8 @@ def check(args, names):
             if os.geteuid() != 0 or not postfix_version():
                 raise Failure('Postfix must be installed and this run as root; or leave it out: '
                               '--relays raw,sluice')
+            if name == signed.POSTFIX and not os.path.exists(signed.OPENDKIM):
+                raise Failure(f'{name}: the package opendkim must be installed; or leave postfix out: --relays sluice')
         elif is_outside(name):
             if getattr(args, 'sink_port', None) is None:
                 raise Failure(f'{name} must know the port of the receiver: --sink-port')
@@ -97,6 +101,8 @@ def make_postfix(name, setting, ends, port):
                 'qmgr_message_recipient_limit': setting.postfix_recipients,
                 'default_recipient_limit': setting.postfix_recipients,
                 **POSTFIX[name], **setting.postfix}
+    if name == signed.POSTFIX:
+        return lambda folder: signed.SigningPostfix(folder, port, ends.routes, settings)
     if ends.zone is None:
         urgent = setting.urgent if name == 'postfix-urgent' else ()
         return lambda folder: Postfix(folder, port, ends.routes, settings, urgent=urgent)
