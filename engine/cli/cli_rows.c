@@ -468,6 +468,17 @@ const struct cli_row cli_rows[] = {
      .help =
          "The list of the tenant and the one for all are apart: who is on both must be taken off "
          "both.\n"},
+    {.name = "heard",
+     .run = cli_heard,
+     .operands = "[ID...]",
+     .operands_max = 1000,
+     .operand_kind = CLI_ID,
+     .options = OPTIONS({"remove", 0, CLI_FLAG, NULL, "remove these instead of printing them"},
+                        OPTION_LIMIT),
+     .summary = "mail that came back and was not understood",
+     .help = "A list, the newest first, or the messages with these IDs as they came. Kept are the "
+             "newest 1,000,\n"
+             "64 MB at most, in heard/unknown of the spool.\n"},
     {.name = "suspend",
      .run = cli_order,
      .operands = "",

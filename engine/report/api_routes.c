@@ -12,6 +12,7 @@
 #include "engine/report/destination_report.h"
 #include "engine/report/drain.h"
 #include "engine/report/event_report.h"
+#include "engine/report/heard_report.h"
 #include "engine/report/host_report.h"
 #include "engine/report/message_report.h"
 #include "engine/report/metrics.h"
@@ -173,6 +174,22 @@ const struct api_route api_routes[] = {
      .params = PARAMS("tenant", "source"),
      .summary = "take a recipient or a domain off a list",
      .is_tenants = true},
+    {.method = "GET",
+     .path = "/v1/heard",
+     .place = API_SLOW,
+     .run = heard_report_list,
+     .params = PARAMS("limit"),
+     .summary = "mail that came back and was not understood, the newest first"},
+    {.method = "GET",
+     .path = "/v1/heard/:id",
+     .place = API_SLOW,
+     .run = heard_report_show,
+     .summary = "one of them as it came"},
+    {.method = "DELETE",
+     .path = "/v1/heard/:id",
+     .place = API_SLOW,
+     .run = heard_report_remove,
+     .summary = "remove one of them"},
     {.method = "GET",
      .path = "/",
      .place = API_INLINE,

@@ -166,6 +166,32 @@ def test_who_is_heard(place):
         assert kept.read() == b'Subject: hello\r\n\r\nwhat is this?\r\n'
 
 
+def test_what_is_not_understood_is_read_by_people(place):
+    """Listed with the newest first, printed as it came, removed; the same over HTTP."""
+    ways = Ways(place)
+    daemon = ways.daemon
+    assert daemon.query('heard') == []
+    texts = [b'From: Jo <jo@x.test>\r\nSubject: =?utf-8?q?gr=C3=BC=C3=9Fe?=\r\n\r\nwhat \x1b[31mis\xff this?\r\n' + b'x' * 3000 + b'\r\n',
+             b'Subject: 2\r\n\r\n', b'no header at all\r\n']
+    for text in texts:
+        ways.back('anything@fbl.test', text)
+    rows = daemon.query('heard')
+    assert [row['subject'] for row in rows] == ['', '2', 'gr\u00fc\u00dfe']
+    assert rows[2]['from'] == 'jo@x.test' and [row['bytes'] for row in rows] == [len(text) for text in reversed(texts)]
+    assert all(abs(row['time'] - time.time()) < 60 for row in rows)
+    assert len(daemon.query('heard', '--limit', '1')) == 1
+    table = daemon.command('heard').stdout.decode()
+    assert 'gr\u00fc\u00dfe' in table and rows[0]['id'] in table
+    shown = daemon.command('heard', rows[2]['id'])
+    assert shown.stdout == texts[0]
+    assert daemon.command('heard', '--remove', rows[2]['id'], rows[0]['id']).returncode == 0
+    assert [row['id'] for row in daemon.query('heard')] == [rows[1]['id']]
+    gone = daemon.command('heard', rows[2]['id'])
+    assert gone.returncode == 66 and b'there is no such message' in gone.stderr
+    assert daemon.command('heard', '--remove', rows[2]['id']).returncode == 66
+    assert daemon.command('heard', '--remove').returncode == 64
+
+
 def test_complaints_and_answers(place):
     """A complaint counts for its recipient only by a token in the message that it returns; tenants are
     told apart; auto-replies and unsubscribes are events of their own."""

@@ -97,7 +97,7 @@ def daemon(module_place):
 ARGUMENTS = {  # for routes that do not answer without
     '/v1/messages/:id': '/v1/messages/{id}', '/v1/why': '/v1/why?message={id}',
     '/v1/trace': '/v1/trace?destination=d0.test', '/v1/windows': '/v1/windows?destination=d0.test',
-    '/v1/suppressions/:id': '/v1/suppressions/listed@d0.test',
+    '/v1/suppressions/:id': '/v1/suppressions/listed@d0.test', '/v1/heard/:id': '/v1/heard/00000000000000aa',
 }
 
 
@@ -114,6 +114,9 @@ def test_every_route_that_reads(daemon, door):
     first = json.loads(once(control(daemon), 'GET', '/v1/messages?limit=1')[2].splitlines()[0])
     assert once(control(daemon), 'POST', '/v1/suppressions', '{"address": "listed@d0.test"}',
                 Content_Type='application/json')[0] == 200
+    os.makedirs(os.path.join(daemon.folder, 'spool', 'heard', 'unknown'), exist_ok=True)
+    with open(os.path.join(daemon.folder, 'spool', 'heard', 'unknown', '00000000000000aa.eml'), 'wb') as kept:
+        kept.write(b'Subject: hello\r\n\r\n')
     connection = DOORS[door](daemon)
     seen = 0
     for route in routes(daemon):
