@@ -38,22 +38,54 @@ static const char *const absences[] = {"out of office",
                                        "자동 회신",
                                        NULL};
 
-/* "unsubscribe" as all that the subject says, or the address that it was sent to. */
-static bool is_unsubscribe(const struct heard *r, struct slice recipient)
+/* Nothing but the wish is in the subject: of "Unsubscribe from our old list is now easier" a person's
+ * program makes "Re: Unsubscribe from ...", and wishes nothing. */
+static bool is_wish(struct slice subject)
 {
-    static const char *const words[] = {"unsubscribe", "un-subscribe", "remove me", "opt-out",
-                                        "opt out",     "abmelden",     NULL};
-    static const char *const locals[] = {"unsubscribe", "unsub", "optout",
-                                         "opt-out",     "leave", NULL};
-    const char *subject = r->subject;
-    while (heard_begins(slice_of(subject), "re:") || heard_begins(slice_of(subject), "aw:") ||
-           heard_begins(slice_of(subject), "fw:")) {
-        subject += subject[3] == ' ' ? 4 : 3;
+    static const char *const wishes[] = {"unsubscribe",
+                                         "un-subscribe",
+                                         "unsubscribe me",
+                                         "please unsubscribe",
+                                         "please unsubscribe me",
+                                         "unsubscribe please",
+                                         "unsubscribe request",
+                                         "request to unsubscribe",
+                                         "remove",
+                                         "remove me",
+                                         "please remove me",
+                                         "opt-out",
+                                         "opt out",
+                                         "optout",
+                                         "abmelden",
+                                         "abmeldung",
+                                         "désinscription",
+                                         "désabonnement",
+                                         "cancelar suscripción",
+                                         "cancella iscrizione",
+                                         "uitschrijven",
+                                         NULL};
+    while (heard_begins(subject, "re:") || heard_begins(subject, "aw:") ||
+           heard_begins(subject, "fw:") || heard_begins(subject, "sv:")) {
+        subject = slice_trim(slice_from(subject, 3));
     }
-    for (size_t i = 0; words[i] != NULL; i++) {
-        if (heard_begins(slice_of(subject), words[i])) {
+    while (subject.len > 0 && strchr(".!", subject.data[subject.len - 1]) != NULL) {
+        subject.len--;
+    }
+    for (size_t i = 0; wishes[i] != NULL; i++) {
+        if (slice_ieq(subject, slice_of(wishes[i]))) {
             return true;
         }
+    }
+    return false;
+}
+
+/* A wish as all that the subject says, or the address that it was sent to. */
+static bool is_unsubscribe(const struct heard *r, struct slice recipient)
+{
+    static const char *const locals[] = {"unsubscribe", "unsub", "optout",
+                                         "opt-out",     "leave", NULL};
+    if (is_wish(slice_of(r->subject))) {
+        return true;
     }
     for (size_t i = 0; locals[i] != NULL; i++) {
         size_t len = strlen(locals[i]);
@@ -90,7 +122,7 @@ void heard_decide(struct heard_parts *parts, struct slice recipient)
         settle_kind(r, HEARD_BOUNCE, "RFC 3464 without a recipient");
     } else if (parts->has_disposition) {
         settle_kind(r, HEARD_AUTO_REPLY, "RFC 8098");
-    } else if (is_unsubscribe(r, recipient)) {
+    } else if (!parts->is_auto_replied && is_unsubscribe(r, recipient)) {
         settle_kind(r, HEARD_UNSUBSCRIBE, "mail");
     } else if (parts->is_auto_submitted && !parts->has_list_field) {
         settle_kind(r, HEARD_AUTO_REPLY, "RFC 3834");

@@ -329,12 +329,14 @@ static void read_own(struct heard_parts *parts, const struct field *f, void *con
         heard_note_addresses(r, f->value);
     } else if (is_named(f, "auto-submitted")) {
         parts->is_auto_submitted |= heard_find_word(f->value, "no") != 0;
+        parts->is_auto_replied |= heard_begins(f->value, "auto-replied");
     } else if (is_named(f, "precedence")) {
-        parts->is_auto_submitted |= slice_ieq(f->value, SLICE("auto_reply"));
+        parts->is_auto_replied |= slice_ieq(f->value, SLICE("auto_reply"));
     }
     for (size_t i = 0; robots[i] != NULL; i++) {
-        parts->is_auto_submitted |= is_named(f, robots[i]);
+        parts->is_auto_replied |= is_named(f, robots[i]);
     }
+    parts->is_auto_submitted |= parts->is_auto_replied;
     for (size_t i = 0; lists[i] != NULL; i++) {
         parts->has_list_field |= is_named(f, lists[i]);
     }

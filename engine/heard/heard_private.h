@@ -17,6 +17,7 @@ struct heard_parts {
     bool is_jmrp;           /* a field of Microsoft's junk mail reporting names a recipient */
     bool has_failed_field;  /* X-Failed-Recipients */
     bool is_auto_submitted; /* some field says that no person wrote it */
+    bool is_auto_replied;   /* some field says that a program answers for its person */
     bool is_from_daemon;
     bool has_list_field; /* of a mailing list or newsletter */
 };

@@ -182,6 +182,34 @@ static void unsubscribes(void **state)
     assert_int_equal(heard.kind, HEARD_UNSUBSCRIBE);
 }
 
+/* What a subject says beside the wish is somebody else's subject. */
+static void no_unsubscribes(void **state)
+{
+    static const char *const wishes[] = {"From: a@b.test\nSubject: Unsubscribe\n\n",
+                                         "From: a@b.test\nSubject: Re: OPT-OUT.\n\n",
+                                         "From: a@b.test\nSubject: Please remove me!\n\n"};
+    static const char *const others[] = {
+        "From: a@b.test\nSubject: Re: Unsubscribe from our old list is now easier\n\n",
+        "From: a@b.test\nSubject: Re: Unsubscribe rates in Q3: webinar\n\nThank you!\n",
+        "From: a@b.test\nSubject: RE: Opt-out deadline for health plan\n\n",
+        "From: a@b.test\nSubject: unsubscribed\n\n"};
+    static const char *const programs[] = {
+        "From: a@b.test\nSubject: Re: Unsubscribe\nAuto-Submitted: auto-replied (vacation)\n\n",
+        "From: a@b.test\nSubject: RE: Opt-out deadline for health plan\nPrecedence: auto_reply\n\n",
+        "From: a@b.test\nSubject: Unsubscribe\nX-Autoreply: yes\n\n"};
+    for (size_t i = 0; i < 3; i++) {
+        read_text(wishes[i]);
+        assert_int_equal(heard.kind, HEARD_UNSUBSCRIBE);
+        read_text(programs[i]);
+        assert_int_equal(heard.kind, HEARD_AUTO_REPLY);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        read_text(others[i]);
+        assert_int_equal(heard.kind, HEARD_UNKNOWN);
+    }
+    (void)state;
+}
+
 static void auto_replies(void **state)
 {
     static const char *const names[] = {"auto_reply", "auto_reply_outlook", "read_receipt"};
@@ -303,6 +331,7 @@ int main(void)
         cmocka_unit_test(fields_of_a_status),
         cmocka_unit_test(complaints),
         cmocka_unit_test(unsubscribes),
+        cmocka_unit_test(no_unsubscribes),
         cmocka_unit_test(auto_replies),
         cmocka_unit_test(what_is_none_of_these),
         cmocka_unit_test(bounds_that_are_met_are_said),
