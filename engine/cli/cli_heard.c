@@ -1,5 +1,5 @@
-/* `sluice heard`: mail for us that was not understood (heard_report.h): a list, one message, and how
- * those that were read go away. */
+/* `sluice heard`: mail for us that was not understood: a list, one message, and how those that were read
+ * go away. `sluice return-keys`: the keys of return addresses. (heard_report.h) */
 #include "engine/cli/api_client.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/cli_table.h"
@@ -83,4 +83,47 @@ int cli_heard(const struct cli *cli, const struct cli_args *args)
         code = ask(cli, is_removal ? "DELETE" : "GET", args->argv[i]);
     }
     return args->argc > 0 ? code : list(cli, args);
+}
+
+/* --- keys of return addresses --------------------------------------------------------------------- */
+
+static void add_key(void *ctx, const json_t *o)
+{
+    struct cli_table *t = ctx;
+    const json_t *until = json_object_get(o, "until");
+    char begin[CLI_WHEN_TEXT], end[CLI_WHEN_TEXT];
+    cli_table_number(t, cli_member_number(o, "number"));
+    cli_table_text(t, cli_when_text(json_object_get(o, "begin"), cli_now(), begin));
+    cli_table_text(t, until == NULL ? "in use" : cli_when_text(until, cli_now(), end));
+}
+
+static int rotate(const struct cli *cli)
+{
+    struct api_answer a;
+    int code = api_client_call(cli, "POST", "/v1/return-keys", NULL, &a);
+    if (code == 0 && cli->is_json) {
+        (void)fwrite(a.body.data, 1, a.body.len, cli->out); /* flushed and checked by cli_main */
+    } else if (code == 0) {
+        json_t *o = api_answer_object(&a);
+        (void)fprintf(cli->out, "key %lld seals the return addresses of mail from now on\n",
+                      cli_member_number(o, "number"));
+        json_decref(o);
+    }
+    (void)api_client_complain(cli, "return-keys", &a, code);
+    api_answer_fini(&a);
+    return code;
+}
+
+int cli_return_keys(const struct cli *cli, const struct cli_args *args)
+{
+    static const struct cli_column columns[] = {
+        {"KEY", true}, {"BEGUN", false}, {"ENDS", false}, {NULL, false}};
+    struct buf url;
+    if (cli_has(args, "rotate")) {
+        return rotate(cli);
+    }
+    buf_init(&url, 0);
+    api_client_url(&url, "/v1/return-keys", "");
+    return api_client_table(cli, "return-keys", &url, columns, add_key,
+                            "there are none: nothing has verp");
 }

@@ -479,6 +479,13 @@ const struct cli_row cli_rows[] = {
      .help = "A list, the newest first, or the messages with these IDs as they came. Kept are the "
              "newest 1,000,\n"
              "64 MB at most, in heard/unknown of the spool.\n"},
+    {.name = "return-keys",
+     .run = cli_return_keys,
+     .operands = "",
+     .options = OPTIONS({"rotate", 0, CLI_FLAG, NULL, "make a new one, for mail from now on"}),
+     .summary = "the keys that seal return addresses (verp)",
+     .help = "There is a new one each 30 days. One that is not in use any more is believed for 180 "
+             "days.\n"},
     {.name = "suspend",
      .run = cli_order,
      .operands = "",

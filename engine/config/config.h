@@ -446,7 +446,10 @@ usec_t config_queue_lifetime(const struct config *c, struct slice tenant, bool i
 /* What that tenant ("": nobody) weighs among those of its class; 1..1000. */
 uint16_t config_tenant_weight(const struct config *c, struct slice name);
 
-#define CONFIG_VERP_LOCAL_MAX 15 /* bytes in front of the @ of `verp` */
+/* Bytes of `verp`, and those in front of its @: a return address has a plus sign and 48 more, a path 256
+ * with its brackets and a local part 64 (RFC 5321 4.5.3.1). */
+#define CONFIG_VERP_MAX       205
+#define CONFIG_VERP_LOCAL_MAX 15
 /* LOCAL@DOMAIN of the return addresses of a tenant's mail by a transport; NULL: its senders stay. */
 const char *config_verp(const struct config *c, size_t transport, struct slice tenant);
 /* Whether return addresses are of this domain. */

@@ -24,6 +24,12 @@ static void check_verp(struct config_loader *l, struct config_place place, char 
         config_complain(l, place, "verp",
                         "\"%.60s\" has %zu bytes in front of its @, and %d are left beside a token",
                         verp, address.local.len, CONFIG_VERP_LOCAL_MAX);
+    } else if (address.len > CONFIG_VERP_MAX) {
+        config_complain(
+            l, place, "verp",
+            "\"%.60s...\" has %zu bytes, and %d are left beside a token in the sender of "
+            "a message",
+            verp, address.len, CONFIG_VERP_MAX);
     } else {
         memcpy(verp, address.text, address.len); /* the domain in lower case; never longer */
         verp[address.len] = '\0';

@@ -27,6 +27,7 @@ struct ring {
 struct return_book {
     pthread_mutex_t lock; /* whoever replaces the ring, and what is below it */
     bool is_wanted;
+    bool has_readers; /* it is open: a ring that is replaced may be read */
     char *folder; /* NULL: not open */
 
     struct ring *ring; /* published under RCU */
@@ -76,8 +77,10 @@ static void publish_ring(struct return_book *b, struct ring *ring)
 {
     struct ring *old = b->ring;
     rcu_publish(&b->ring, ring);
-    if (old != NULL) {
+    if (old != NULL && b->has_readers) {
         rcu_retire(&old->retired, release_ring);
+    } else {
+        ring_free(old);
     }
 }
 
@@ -200,8 +203,9 @@ int return_book_open(struct return_book *b, const char *spool_path, int64_t now,
         return say(b, "keys", err, ret_text);
     }
     if (err == 0 || b->is_wanted) {
-        err = make_book(b, now, ret_text);
+        err = make_book(b, now, ret_text); /* a key may be due */
     }
+    b->has_readers = true;
     return err == -ENOENT ? 0 : err;
 }
 
@@ -233,23 +237,32 @@ struct return_names *return_book_names(const struct return_book *b)
     return atomic_load_explicit(&b->names, memory_order_acquire);
 }
 
+/* 0: there is none; one that has no number must not pass for that. */
+static uint32_t number_of(const struct return_names *names, struct slice tenant,
+                          struct slice campaign)
+{
+    if (tenant.len == 0 && campaign.len == 0) {
+        return 0;
+    }
+    uint32_t number = names == NULL ? 0 : return_names_find(names, tenant, campaign);
+    return number != 0 ? number : RETURN_TOKEN_NUMBER_MAX;
+}
+
 size_t return_book_address(const struct return_book *b, struct slice base,
                            const struct return_subject *subject,
                            char ret[static RETURN_ADDRESS_MAX])
 {
     const struct return_keys *keys = return_book_keys(b);
     const struct return_names *names = return_book_names(b);
-    const struct return_key *key = keys == NULL ? NULL : return_keys_for(keys, subject->created);
+    const struct return_key *key = keys == NULL ? NULL : return_keys_for(keys, subject->begun);
     size_t at = slice_find(base, '@');
     if (key == NULL || base.len + 1 + RETURN_TOKEN_LEN > RETURN_ADDRESS_MAX) {
         return 0;
     }
     struct return_token token = {.message = subject->message, .recipient = subject->recipient};
-    if (names != NULL) {
-        token.tenant = return_names_find(names, subject->tenant, SLICE(""));
-        token.campaign = subject->campaign.len == 0
-                             ? 0
-                             : return_names_find(names, subject->tenant, subject->campaign);
+    token.tenant = number_of(names, subject->tenant, SLICE(""));
+    if (subject->campaign.len > 0) {
+        token.campaign = number_of(names, subject->tenant, subject->campaign);
     }
     memcpy(ret, base.data, at);
     ret[at] = '+';

@@ -19,7 +19,6 @@ struct return_names;
 
 #define RETURN_BOOK_TEXT_MAX 300
 #define RETURN_ADDRESS_MAX   320 /* bytes of a return address */
-#define RETURN_LOCAL_MAX     15  /* bytes in front of the plus sign: a local part has 64 */
 
 struct return_book *return_book_new(void);    /* NULL: out of memory */
 void return_book_free(struct return_book *b); /* accepts NULL; no reader is left */
@@ -34,7 +33,8 @@ MUST_USE int return_book_open(struct return_book *b, const char *spool_path, int
  * errors: as above */
 MUST_USE int return_book_want(struct return_book *b, int64_t now,
                               char ret_text[static RETURN_BOOK_TEXT_MAX]);
-/* A new key when one is due or asked for. Blocks on the disk. errors: -errno: the old ones stay */
+/* A new key when one is due or asked for. Blocks on the disk; online under RCU.
+ * errors: -errno, ERR_LIMIT: it was asked for too often; the old ones stay */
 MUST_USE int return_book_rotate(struct return_book *b, int64_t now, bool is_asked);
 
 /* The keys; NULL: there are none yet. Thread: online under RCU, until the end of its pass. */
@@ -45,7 +45,7 @@ struct return_names *return_book_names(const struct return_book *b);
 /* Of a message and a recipient, whose return address is to be written. */
 struct return_subject {
     uint64_t message;
-    int64_t created;    /* wall, seconds */
+    int64_t begun;      /* wall, seconds: it came then, or is to be tried from then on */
     uint32_t recipient; /* index */
     struct slice tenant, campaign;
     struct slice address;

@@ -111,8 +111,7 @@ void return_keys_format(const struct return_keys *keys, struct buf *out)
 
 /* --- rotation --------------------------------------------------------------------------------- */
 
-/* Until when the key at a place is kept: it went out of use when the next one began. */
-static int64_t kept_until(const struct return_keys *keys, size_t at)
+int64_t return_keys_kept_until(const struct return_keys *keys, size_t at)
 {
     return at + 1 < keys->count ? keys->keys[at + 1].begin + RETURN_KEY_KEPT : INT64_MAX;
 }
@@ -120,24 +119,26 @@ static int64_t kept_until(const struct return_keys *keys, size_t at)
 bool return_keys_is_due(const struct return_keys *keys, int64_t now)
 {
     return keys->count == 0 || now - keys->keys[keys->count - 1].begin >= RETURN_KEY_PERIOD ||
-           now >= kept_until(keys, 0);
+           now >= return_keys_kept_until(keys, 0);
 }
 
 int return_keys_rotate(const struct return_keys *keys, int64_t now, bool is_asked,
                        struct return_keys *ret)
 {
     const struct return_key *newest = keys->count > 0 ? &keys->keys[keys->count - 1] : NULL;
-    bool has_new = newest == NULL || is_asked || now - newest->begin >= RETURN_KEY_PERIOD;
-    /* A full ring lets its oldest go: only somebody who asks for many keys comes so far. */
-    size_t first = keys->count == RETURN_KEYS_MAX && has_new ? 1 : 0;
+    bool is_time = newest == NULL || now - newest->begin >= RETURN_KEY_PERIOD;
+    bool has_new = is_time || is_asked;
     ret->count = 0;
-    for (size_t i = first; i < keys->count; i++) {
-        if (now < kept_until(keys, i)) {
+    for (size_t i = 0; i < keys->count; i++) {
+        if (now < return_keys_kept_until(keys, i)) {
             ret->keys[ret->count++] = keys->keys[i];
         }
     }
     if (!has_new) {
         return 0;
+    }
+    if (ret->count >= (is_time ? RETURN_KEYS_MAX : RETURN_KEYS_ASKED_MAX)) {
+        return ERR_LIMIT;
     }
     struct return_key *key = &ret->keys[ret->count];
     memset(key, 0, sizeof(*key));
@@ -155,10 +156,10 @@ int return_keys_rotate(const struct return_keys *keys, int64_t now, bool is_aske
     return 0;
 }
 
-const struct return_key *return_keys_for(const struct return_keys *keys, int64_t created)
+const struct return_key *return_keys_for(const struct return_keys *keys, int64_t begun)
 {
     for (size_t i = keys->count; i > 0; i--) {
-        if (keys->keys[i - 1].begin <= created) {
+        if (keys->keys[i - 1].begin <= begun) {
             return &keys->keys[i - 1];
         }
     }
@@ -169,5 +170,6 @@ const struct return_key *return_keys_find(const struct return_keys *keys, uint8_
                                           int64_t now)
 {
     const struct return_key *key = with_number(keys, number);
-    return key != NULL && now < kept_until(keys, (size_t)(key - keys->keys)) ? key : NULL;
+    return key != NULL && now < return_keys_kept_until(keys, (size_t)(key - keys->keys)) ? key
+                                                                                         : NULL;
 }

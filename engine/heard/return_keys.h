@@ -17,6 +17,9 @@
 #define RETURN_KEY_PERIOD (30 * RETURN_KEY_DAY)
 #define RETURN_KEY_KEPT   (180 * RETURN_KEY_DAY)
 #define RETURN_KEYS_MAX   64 /* of a ring; what rotation by the clock needs is eight */
+/* As many as people may come to by asking: what the clock needs has its room beside them, and no key goes
+ * before its time. */
+#define RETURN_KEYS_ASKED_MAX (RETURN_KEYS_MAX - 8)
 
 struct return_key {
     uint8_t number;
@@ -35,18 +38,22 @@ MUST_USE int return_keys_parse(struct slice text, struct return_keys *ret);
 /* One line a key: number, begin, secret in hexadecimal. Failure is the buffer's sticky flag. */
 void return_keys_format(const struct return_keys *keys, struct buf *out);
 
+/* Until when the key at a place is kept, wall, seconds: it went out of use when the next one began.
+ * INT64_MAX: it is in use. */
+int64_t return_keys_kept_until(const struct return_keys *keys, size_t at);
+
 /* Whether the ring is due to be rotated: it has no key, the newest is old enough, or the oldest is
  * kept no more. */
 MUST_USE bool return_keys_is_due(const struct return_keys *keys, int64_t now);
 /* The ring with a new key when one is due (or `is_asked`), without those that are kept no more.
  * now     wall, seconds; a clock that went back adds a key that begins with the newest's begin
- * errors  -EIO: no random bytes */
+ * errors  -EIO: no random bytes; ERR_LIMIT: it was asked for too often */
 MUST_USE int return_keys_rotate(const struct return_keys *keys, int64_t now, bool is_asked,
                                 struct return_keys *ret);
 
-/* The key for a message: the newest that had begun when the message was created, so that a retry
- * after a rotation has the token of the first attempt; else the oldest. NULL: an empty ring. */
-const struct return_key *return_keys_for(const struct return_keys *keys, int64_t created);
+/* The key for a message: the newest that had begun when the message was to be tried first, so that a
+ * retry after a rotation has the token of the first attempt; else the oldest. NULL: an empty ring. */
+const struct return_key *return_keys_for(const struct return_keys *keys, int64_t begun);
 /* The key of a number; NULL: none, or not kept at `now` any more. */
 const struct return_key *return_keys_find(const struct return_keys *keys, uint8_t number,
                                           int64_t now);

@@ -123,9 +123,9 @@ static const uint8_t *take(const uint8_t *at, unsigned bytes, uint64_t *ret)
     return at;
 }
 
-static uint32_t within(uint32_t number, uint32_t otherwise)
+static uint32_t within(uint32_t number)
 {
-    return number <= RETURN_TOKEN_NUMBER_MAX ? number : otherwise;
+    return number <= RETURN_TOKEN_NUMBER_MAX ? number : RETURN_TOKEN_NUMBER_MAX;
 }
 
 int return_token_write(const struct return_token *token, const struct return_key *key,
@@ -139,9 +139,9 @@ int return_token_write(const struct return_token *token, const struct return_key
     }
     at = put(at, key->number, 1);
     at = put(at, token->message, 8);
-    at = put(at, within(token->recipient, RETURN_TOKEN_NUMBER_MAX), 3);
-    at = put(at, within(token->tenant, 0), 3);
-    at = put(at, within(token->campaign, 0), 3);
+    at = put(at, within(token->recipient), 3);
+    at = put(at, within(token->tenant), 3);
+    at = put(at, within(token->campaign), 3);
     at = put(at, hash, 4);
     assert(at == bytes + BITS_BYTES);
     err = mac(key, bytes, at);

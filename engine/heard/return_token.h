@@ -7,8 +7,8 @@
  *      8  number of the key                  256, of which some eight are in use at a time
  *     64  id of the message                  all of it
  *     24  index of the recipient in it       the first 16,777,215; later ones have none
- *     24  number of the tenant               0: none, or there was no room for its name
- *     24  number of the campaign             the same
+ *     24  number of the tenant               0: nobody's mail; all ones: its name had no number
+ *     24  number of the campaign             0: none; all ones: the same
  *     32  keyed hash of the recipient
  *     64  MAC of the bits before it          HMAC-SHA256, cut
  *
@@ -30,8 +30,9 @@
 struct return_token {
     uint8_t key; /* number */
     uint64_t message;
-    uint32_t recipient; /* index; RETURN_TOKEN_NUMBER_MAX: not known */
-    uint32_t tenant;    /* number, as campaign */
+    /* RETURN_TOKEN_NUMBER_MAX: not known */
+    uint32_t recipient; /* index */
+    uint32_t tenant;    /* number, as campaign; 0: none */
     uint32_t campaign;
     uint32_t hash; /* of the recipient's address */
 };
@@ -39,7 +40,7 @@ struct return_token {
 /* Seal a token for a recipient.
  *
  * token      its key and hash are not read; a number beyond RETURN_TOKEN_NUMBER_MAX is written as
- *            RETURN_TOKEN_NUMBER_MAX for the recipient and as 0 for the others
+ *            RETURN_TOKEN_NUMBER_MAX
  * recipient  the address that is delivered to; ASCII letters count in any case
  * errors     -ENOMEM: OpenSSL has none */
 MUST_USE int return_token_write(const struct return_token *token, const struct return_key *key,

@@ -17,6 +17,7 @@
 struct origin {
     bool is_known;
     bool is_returned; /* it stands in the message that the report returns */
+    bool has_owner;   /* whose mail it was is known: a tenant's, or nobody's */
     struct return_token token;
     struct slice tenant, campaign; /* "": none, or not known any more */
 };
@@ -66,10 +67,16 @@ static void find_origin(struct sense *s)
                     try_tokens(s, h->tokens, h->token_count, false);
     const struct return_names *names = return_book_names(s->rules->book);
     struct slice of_campaign = SLICE("");
-    if (!is_found || names == NULL) {
+    if (!is_found) {
         return;
     }
-    if (!return_names_get(names, o->token.tenant, &o->tenant, &campaign)) {
+    o->has_owner = o->token.tenant == 0;
+    if (names == NULL) {
+        return;
+    }
+    if (return_names_get(names, o->token.tenant, &o->tenant, &campaign)) {
+        o->has_owner = true;
+    } else {
         o->tenant = SLICE("");
     }
     if (!return_names_get(names, o->token.campaign, &of_campaign, &o->campaign) ||
@@ -102,7 +109,8 @@ static void add_cause(struct sense *s, enum spool_suppress_reason reason, struct
                       const char *by)
 {
     struct hearing *one = s->one;
-    if (address.len == 0 || one->cause_count == HEARD_RECIPIENT_MAX) {
+    /* What a tenant's mail met must not fill the list for all because its name is not known. */
+    if (address.len == 0 || !s->origin.has_owner || one->cause_count == HEARD_RECIPIENT_MAX) {
         return;
     }
     struct hearing_cause *c = &one->causes[one->cause_count++];

@@ -3,6 +3,7 @@
 #include "dns/hosts.h"
 #include "engine/config/config.h"
 #include "engine/heard/return_book.h"
+#include "engine/heard/return_token.h"
 #include "engine/limit/limits_figures.h"
 #include "engine/outbound/egress.h"
 #include "engine/outbound/refusal.h"
@@ -127,6 +128,10 @@ void request_greeted(struct request *r, const struct config_smtp *s)
 
 /* --- transactions ----------------------------------------------------------------------------- */
 
+static_assert(CONFIG_VERP_MAX + 1 + RETURN_TOKEN_LEN == 254 &&
+                  CONFIG_VERP_LOCAL_MAX + 1 + RETURN_TOKEN_LEN <= 64,
+              "a return address is one that any receiver takes");
+
 /* LOCAL@DOMAIN of the return addresses that the message's recipients have; NULL: they have none. */
 static const char *return_base(const struct request *r, const struct worker *w)
 {
@@ -146,7 +151,9 @@ static struct slice return_address(struct request *r, uint32_t position,
     const struct message *m = r->delivery->message;
     const struct return_subject subject = {
         .message = m->envelope.id,
-        .created = m->envelope.created / USEC_PER_SEC,
+        .begun = (m->envelope.not_before > m->envelope.created ? m->envelope.not_before
+                                                               : m->envelope.created) /
+                 USEC_PER_SEC,
         .recipient = r->indexes[position],
         .tenant = m->envelope.tenant,
         .campaign = m->envelope.campaign,

@@ -1,11 +1,12 @@
-/* Reads and removes the files of mail that was not understood. Called on a clerk's thread; must not add
- * any, which the thread that hears does alone. */
+/* Reads and removes the files of mail that was not understood, tells of keys and asks for new ones. Called
+ * on a clerk's thread; must not add files, which the thread that hears does alone, nor tell a secret. */
 #include "engine/report/heard_report.h"
 
 #include "base/error.h"
 #include "base/log.h"
 #include "engine/config/config.h"
 #include "engine/heard/heard.h"
+#include "engine/heard/return_book.h"
 #include "engine/http/clerk.h"
 #include "engine/inbound/unknown_mail.h"
 #include "engine/post/message.h"
@@ -142,4 +143,51 @@ void heard_report_remove(struct clerk *k, struct api_call *c)
     message_id_format(id, text);
     log_info("mail that was not understood: %s was removed by %s", text, api_who(c));
     api_object(c, 200, json_pack("{s:s}", "id", text));
+}
+
+/* --- keys of return addresses --------------------------------------------------------------------- */
+
+static json_t *key_object(const struct return_keys *keys, size_t at)
+{
+    const struct return_key *key = &keys->keys[at];
+    int64_t until = return_keys_kept_until(keys, at);
+    json_t *o = json_object();
+    if (o != NULL) {
+        api_set_number(o, "number", key->number);
+        api_set_time(o, "begin", key->begin * USEC_PER_SEC);
+        if (until != INT64_MAX) {
+            api_set_time(o, "until", until * USEC_PER_SEC);
+        }
+    }
+    return o;
+}
+
+void heard_report_keys(struct clerk *k, struct api_call *c)
+{
+    const struct return_keys *keys = return_book_keys(k->engine->returns);
+    for (size_t i = 0; keys != NULL && i < keys->count; i++) {
+        api_put(c, key_object(keys, i));
+    }
+    api_end(c, false);
+}
+
+void heard_report_rotate(struct clerk *k, struct api_call *c)
+{
+    struct return_book *book = k->engine->returns;
+    if (return_book_keys(book) == NULL) {
+        api_error(c, 404, "missing", "there are no keys: no transport and no tenant has verp");
+        return;
+    }
+    int err = return_book_rotate(book, clock_wall() / USEC_PER_SEC, true);
+    if (err == ERR_LIMIT) {
+        api_error(c, 429, "busy", "there are %d keys, each kept 180 days behind its use",
+                  RETURN_KEYS_ASKED_MAX);
+    } else if (err != 0) {
+        api_error(c, 503, "unavailable", "the key cannot be written: %s", err_str(err));
+    } else {
+        const struct return_keys *keys = return_book_keys(book);
+        log_info("return addresses: key %u was made for %s", keys->keys[keys->count - 1].number,
+                 api_who(c));
+        api_object(c, 201, key_object(keys, keys->count - 1));
+    }
 }

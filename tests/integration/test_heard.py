@@ -247,3 +247,92 @@ def test_a_complaint_suppresses(place):
     submit(daemon, FROM, ['jane@a.test'], message(X_Tenant='other'))
     until(lambda: len(ways.receiver.to('jane@a.test')) == 3, "another tenant's")
     assert taken < 20  # seconds, on a machine that does much else
+
+
+def key_of(address):
+    """The number of the key that has sealed it: the first 8 of its bits."""
+    first, second = ('abcdefghijklmnopqrstuvwxyz234567'.index(c) for c in RETURN.fullmatch(address)[1][:2])
+    return first << 3 | second >> 2
+
+
+def test_keys_rotate(place):
+    """By command: new mail has the new key, what the old one sealed is heard, before and after a restart, and
+    mail for later has the key of the time that it was wanted for."""
+    ways = Ways(place, suppressions={'*': {'hard_bounce': '1'}})
+    daemon = ways.daemon
+    _, first = ways.send('jane@a.test')
+    later = {**daemon.query('return-keys')[0]}
+    assert list(later) == ['number', 'begin'] and later['number'] == 0 == key_of(first)
+    name = os.path.join(daemon.folder, 'later')
+    with open(name, 'wb') as file:
+        file.write(b'Subject: later\r\n\r\nx\r\n')
+    done = daemon.command('inject', '--from', FROM, '--to', 'later@a.test', '--at',
+                          time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(time.time() + 5)), name)
+    assert done.returncode == 0, done.stderr
+    time.sleep(1.1)  # a key begins with a second, and mail of that second has it
+    assert b'key 1 ' in daemon.command('return-keys', '--rotate').stdout
+    keys = daemon.query('return-keys')
+    assert [key['number'] for key in keys] == [0, 1] and 'until' not in keys[1]
+    assert keys[0]['until'] == keys[1]['begin'] + 180 * 86400
+    _, second = ways.send('joe@a.test')
+    assert key_of(second) == 1
+    until(lambda: ways.receiver.to('later@a.test'), 'the mail for later')
+    assert key_of(ways.receiver.to('later@a.test')[0].sender) == 1
+    ways.back(first, dsn('jane@a.test'))
+    assert daemon.wait_event('OOB', 'jane@a.test')['tenant'] == 'acme'
+    daemon.kill()
+    daemon.start()
+    assert daemon.query('return-keys') == keys
+    ways.back(first, dsn('jane@a.test'))
+    ways.back(second, dsn('joe@a.test'))
+    assert daemon.wait_event('OOB', 'joe@a.test')['tenant'] == 'acme'
+    # A key that is kept no more: as if it had gone out of use 180 days ago.
+    daemon.stop()
+    path = os.path.join(daemon.folder, 'spool', 'heard', 'keys')
+    with open(path, encoding='ascii') as file:
+        lines = [line.split() for line in file]
+    with open(path, 'w', encoding='ascii') as file:
+        for line in lines:
+            file.write(f'{line[0]} {int(line[1]) - 180 * 86400} {line[2]}\n')
+    daemon.start()
+    with Client(daemon) as client:
+        client.ehlo()
+        client.say('MAIL FROM:<>', 250)
+        assert client.say(f'RCPT TO:<{first}>', 550).lines[-1].startswith('550 5.1.1')
+        client.say(f'RCPT TO:<{second}>', 250)
+
+
+def test_no_keys_to_rotate(place):
+    daemon = place.sluice(routes={'*': ('smtp', place.receiver().nexthop)})
+    assert daemon.query('return-keys') == []
+    done = daemon.command('return-keys', '--rotate')
+    assert done.returncode == 66 and b'no tenant has verp' in done.stderr
+
+
+def test_a_tenant_without_a_number_suppresses_for_nobody_else(place):
+    """Mail that was queued before there was a `verp`: its bounce does not fill the list for all."""
+    refuses = [True]
+    def answers(verb, argument, session):
+        return '451 4.3.0 later' if verb == 'RCPT' and refuses[0] else None
+    receiver = place.receiver(answers=answers)
+    daemon = place.sluice(listener={**LISTENER, 'receives': ['b.test']}, routes={'*': ('smtp', receiver.nexthop)},
+                          suppressions={'*': {'hard_bounce': '1'}},
+                          options={'minimal_backoff_time': '1s', 'maximal_backoff_time': '1s', 'queue_run_delay': '1s'})
+    submit(daemon, FROM, ['jane@a.test'], message(X_Tenant='acme', X_Campaign='spring'))
+    submit(daemon, FROM, ['joe@a.test'], message())
+    daemon.wait_event('TransientFailure', 'jane@a.test')
+    daemon.wait_event('TransientFailure', 'joe@a.test')
+    daemon.transports = {'smtp': {'verp': 'bounces@b.test'}}
+    reload(daemon)
+    refuses[0] = False
+    until(lambda: len(receiver.messages) == 2, 'the retries')
+    with Client(daemon) as client:
+        client.ehlo()
+        for mail in receiver.messages:
+            assert RETURN.fullmatch(mail.sender)
+            client.mail('', [mail.sender])
+            client.data(dsn(mail.recipients[0]))
+    event = daemon.wait_event('OOB', 'jane@a.test')
+    assert 'tenant' not in event and 'campaign' not in event and len(event['id']) == 16
+    daemon.wait_event('OOB', 'joe@a.test')
+    assert [row['address'] for row in daemon.query('suppressions')] == ['joe@a.test'], "nobody's mail is for all"

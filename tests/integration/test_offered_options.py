@@ -24,7 +24,8 @@ OPERANDS = {('lanes', '--for'): ['close', 'x'], ('lanes', '--reason'): ['close',
             'completion': ['bash'], 'send': ['a@x.test'], 'inject': ['/dev/null'],
             'suppress': ['a@x.test'], ('suppress', '--file'): [], ('suppress', '--from'): ['--file', '/dev/null'],
             'unsuppress': ['a@x.test'], ('unsuppress', '--file'): [],
-            ('unsuppress', '--from'): ['--file', '/dev/null']}
+            ('unsuppress', '--from'): ['--file', '/dev/null'],
+            'heard': ['00000000000000ff'], ('heard', '--limit'): []}
 ALSO = {'top': ['--once'], 'suspend': ['--dry-run'], 'bounce': ['--dry-run'], 'drop': ['--dry-run'],
         'resume': ['--dry-run'], 'flush': ['--dry-run']}
 SELECTS = ('--tenant', '--campaign', '--domain', '--destination', '--transport', '--source', '--all')

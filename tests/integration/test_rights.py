@@ -37,6 +37,7 @@ RIGHTS = {
     'GET /v1/suppressions': OWN_LOOK, 'GET /v1/suppressions/:id': OWN_LOOK,
     'POST /v1/suppressions': OWN_CHANGE, 'DELETE /v1/suppressions/:id': OWN_CHANGE,
     'GET /v1/heard': LOOK, 'GET /v1/heard/:id': LOOK, 'DELETE /v1/heard/:id': OPERATORS,
+    'GET /v1/return-keys': LOOK, 'POST /v1/return-keys': OPERATORS,
     'GET /v1': LOOK, 'GET /v1/status': LOOK, 'GET /v1/destinations': LOOK, 'GET /v1/sites': LOOK,
     'GET /v1/lanes': LOOK, 'GET /v1/hosts': LOOK, 'GET /v1/transports': LOOK, 'GET /v1/sources': LOOK,
     'GET /v1/trace': LOOK, 'GET /v1/config': LOOK, 'GET /v1/tenants': LOOK, 'GET /v1/responses': LOOK,

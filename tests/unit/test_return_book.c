@@ -31,7 +31,7 @@ static size_t write_address(const struct return_book *b, int64_t created,
                             char ret[static RETURN_ADDRESS_MAX])
 {
     const struct return_subject subject = {.message = 7,
-                                           .created = created,
+                                           .begun = created,
                                            .recipient = 2,
                                            .tenant = SLICE("acme"),
                                            .campaign = SLICE("spring"),

@@ -58,19 +58,27 @@ static void the_key_of_a_message_stays_its_own(void **state)
     assert_null(return_keys_for(&none, 0));
 }
 
-/* Somebody who rotates again and again, by a clock that goes back, has a ring that is in order. */
+/* Somebody who rotates again and again, by a clock that goes back, has a ring that is in order, and no key
+ * goes before its time: then there are no more, but for those that the clock makes. */
 static void asked_for_again_and_again(void **state)
 {
     struct return_keys ring = none, next;
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < RETURN_KEYS_ASKED_MAX; i++) {
         assert_int_equal(return_keys_rotate(&ring, 1000 - i, true, &next), 0);
         ring = next;
-        assert_true(ring.count <= RETURN_KEYS_MAX);
-        assert_true(ring.count < 2 ||
-                    ring.keys[ring.count - 2].begin <= ring.keys[ring.count - 1].begin);
+        assert_int_equal(ring.count, i + 1);
+        assert_true(i == 0 || ring.keys[i - 1].begin <= ring.keys[i].begin);
     }
-    assert_int_equal(ring.count, RETURN_KEYS_MAX);
-    assert_int_equal(ring.keys[ring.count - 1].number, 299 % 256);
+    assert_int_equal(return_keys_rotate(&ring, 900, true, &next), ERR_LIMIT);
+    for (int month = 1; month <= 6; month++) {
+        assert_int_equal(return_keys_rotate(&ring, 1000 + month * 30 * DAY, false, &next), 0);
+        ring = next;
+        assert_int_equal(return_keys_rotate(&ring, 1001 + month * 30 * DAY, true, &next),
+                         ring.count < RETURN_KEYS_ASKED_MAX ? 0 : ERR_LIMIT);
+        assert_non_null(
+            return_keys_find(&ring, RETURN_KEYS_ASKED_MAX - 1, 1000 + month * 30 * DAY));
+    }
+    assert_int_equal(ring.count, 7);
 }
 
 static void written_and_read(void **state)
