@@ -71,6 +71,15 @@ static void add(struct unknown_mail *u, const struct unknown_mail_file *file)
     }
 }
 
+/* What a write left that had no room, or was cut by a kill: nothing else would ever remove it. */
+static void remove_draft(int folder, const char *name)
+{
+    size_t len = strlen(name);
+    if (len == MESSAGE_ID_TEXT - 1 + 8 && strcmp(name + len - 8, ".eml.new") == 0) {
+        (void)unlinkat(folder, name, 0); /* tried again at the next look */
+    }
+}
+
 static bool look_at(int folder, const char *name, struct unknown_mail_file *ret)
 {
     struct stat st;
@@ -97,6 +106,7 @@ static int look(struct unknown_mail *u)
         return errno == ENOENT ? 0 : -errno;
     }
     while ((entry = readdir(dir)) != NULL) {
+        remove_draft(dirfd(dir), entry->d_name);
         if (look_at(dirfd(dir), entry->d_name, &file)) {
             add(u, &file);
         }
@@ -155,6 +165,7 @@ int unknown_mail_keep(struct unknown_mail *u, const struct hearing *h)
         err = file_replace(path, buf_slice(&h->content));
     }
     if (err != 0) {
+        (void)look(u); /* the draft goes, and a file whose folder alone was not synced is counted */
         return err;
     }
     if (u->count < UNKNOWN_MAIL_MAX && u->bytes + file.bytes <= UNKNOWN_MAIL_BYTES) {

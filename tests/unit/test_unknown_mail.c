@@ -118,12 +118,38 @@ static void what_was_removed_is_room(void **state)
     unknown_mail_free(u);
 }
 
+/* A file stands in the way of the rename: what was written does not stay, neither now nor from a run
+ * that was killed. */
+static void no_drafts_stay(void **state)
+{
+    struct unknown_mail *u;
+    char path[128], draft[140];
+    (void)state;
+    path_of(3, path);
+    (void)snprintf(draft, sizeof(draft), "%s.new", path);
+    int fd = open(draft, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    assert_int_equal(unknown_mail_new(spool, &u), 0);
+    assert_int_not_equal(access(draft, F_OK), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    struct hearing *h = hearing_new();
+    assert_non_null(h);
+    h->id = 3;
+    assert_true(unknown_mail_keep(u, h) < 0);
+    hearing_free(h);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_not_equal(access(draft, F_OK), 0);
+    unknown_mail_free(u);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(one_is_kept_read_and_removed, begin),
         cmocka_unit_test_setup(the_oldest_go_for_want_of_room, begin),
         cmocka_unit_test_setup(what_was_removed_is_room, begin),
+        cmocka_unit_test_setup(no_drafts_stay, begin),
     };
     char path[128];
     if (mkdtemp(spool) == NULL) {
