@@ -28,7 +28,7 @@ struct return_book {
     pthread_mutex_t lock; /* whoever replaces the ring, and what is below it */
     bool is_wanted;
     bool has_readers; /* it is open: a ring that is replaced may be read */
-    char *folder; /* NULL: not open */
+    char *folder;     /* NULL: not open */
 
     struct ring *ring; /* published under RCU */
     _Atomic(struct return_names *) names;
@@ -153,6 +153,9 @@ static int open_names(struct return_book *b)
     if (!path_in(b, "names", path)) {
         return -ENAMETOOLONG;
     }
+    if (b->ring != NULL && access(path, F_OK) != 0 && errno == ENOENT) {
+        return ERR_MISSING; /* it was made before the first key */
+    }
     struct return_names *names = return_names_new();
     int err = names == NULL ? -ENOMEM : return_names_open(names, path);
     if (err != 0) {
@@ -177,6 +180,14 @@ static int make_book(struct return_book *b, int64_t now, char ret_text[static RE
         return say(b, "", -errno, ret_text);
     }
     int err = open_names(b);
+    if (err == ERR_MISSING) {
+        (void)snprintf(ret_text, RETURN_BOOK_TEXT_MAX,
+                       "%.100s/names is gone, by whose numbers return addresses under way speak of "
+                       "tenants: bring it back, or remove keys beside it, and they are believed no "
+                       "more",
+                       b->folder);
+        return err;
+    }
     if (err != 0) {
         return say(b, "names", err, ret_text);
     }

@@ -209,7 +209,7 @@ static int read_name_line(struct return_names *n, struct slice line)
                    hash_checksum(line.data, line.len - rest.len - 1));
     unsigned long value = strtoul(number.data, NULL, 10);
     if (!slice_eq(rest, slice_of(sum)) || value == 0 || value > RETURN_NAMES_MAX) {
-        return 0; /* damaged: its number stays unused, as higher ones follow */
+        return 0; /* damaged: its number stays unused (read_names) */
     }
     struct name_entry *e = entry_new((uint32_t)value, tenant, campaign);
     if (e == NULL) {
@@ -237,14 +237,21 @@ static int read_names(struct return_names *n)
         err = room == NULL ? -ENOMEM : -errno;
     }
     struct slice rest = slice_make(room, got > 0 ? (size_t)got : 0);
+    uint32_t lines = 0;
     bool is_cut = rest.len > 0 && rest.data[rest.len - 1] != '\n';
     while (err == 0 && rest.len > 0) {
         size_t len = slice_find(rest, '\n');
         err = len < rest.len ? read_name_line(n, slice_to(rest, len)) : 0;
+        lines += len > 0 ? 1 : 0;
         rest = slice_from(rest, len < rest.len ? len + 1 : len);
     }
     if (err == 0 && is_cut) {
         err = file_write(n->fd, SLICE("\n"), NULL);
+    }
+    /* There is a line for each number at least: that of a last line that is damaged is not given again,
+     * as return addresses under way speak of the name that stood there. */
+    if (n->next <= lines) {
+        n->next = lines + 1;
     }
     buf_fini(&text);
     return err;
