@@ -3,6 +3,7 @@
 #include "net/tls_rpt.h"
 
 #include "base/error.h"
+#include "net/smtp_address.h"
 
 #include <string.h>
 
@@ -185,7 +186,8 @@ static int take_byte(struct slice *text)
 int tls_rpt_mailbox(struct slice uri, char ret[static TLS_RPT_MAILBOX_MAX + 1])
 {
     char text[TLS_RPT_MAILBOX_MAX + 1];
-    size_t len = 0, signs = 0;
+    struct smtp_address address;
+    size_t len = 0;
     uri = slice_from(uri, slice_find(uri, ':') < uri.len ? slice_find(uri, ':') + 1 : uri.len);
     uri = slice_to(uri, slice_find(uri, '?'));
     while (uri.len > 0) {
@@ -195,11 +197,13 @@ int tls_rpt_mailbox(struct slice uri, char ret[static TLS_RPT_MAILBOX_MAX + 1])
             len == TLS_RPT_MAILBOX_MAX) {
             return ERR_SYNTAX;
         }
-        signs += byte == '@';
         text[len++] = (char)byte;
     }
     text[len] = '\0';
-    if (signs != 1 || text[0] == '@' || text[len - 1] == '@') {
+    /* A literal would let whoever writes the record choose any host for a connection of ours, and a quoted
+     * local part is one that somebody tries out. */
+    if (smtp_address_parse(slice_make(text, len), 0, &address) != 0 || text[0] == '"' ||
+        address.domain.len == 0 || address.domain.data[0] == '[') {
         return ERR_SYNTAX;
     }
     memcpy(ret, text, len + 1);
