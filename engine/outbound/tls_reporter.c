@@ -118,7 +118,7 @@ static void save_days(struct tls_reporter *r, bool at_once)
     for (size_t i = 0; i < r->day_count; i++) {
         struct reported_day *d = &r->days[i];
         int err = d->is_changed ? tls_day_save(r->folder, d->tally) : 0;
-        d->is_changed = false;
+        d->is_changed &= err != 0; /* else tried again: the disk may have room by then */
         if (err != 0) {
             log_warning("tls-report: what was counted is not kept: %s", err_str(err));
         }
@@ -137,9 +137,9 @@ static void load_days(struct tls_reporter *r)
         if (err != 0) {
             log_warning("tls-report: the file of a day: %s", err_str(err));
         }
-        if (tally == NULL) {
+        if (tally == NULL && (err == 0 || err == ERR_SYNTAX)) {
             tls_day_remove(r->folder, days[i]);
-        } else {
+        } else if (tally != NULL) {
             r->days[r->day_count++] = (struct reported_day){.tally = tally};
         }
     }
