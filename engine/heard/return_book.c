@@ -112,7 +112,8 @@ static int read_ring(struct return_book *b)
     return 0;
 }
 
-/* A new ring, written before it is used. With the lock. */
+/* A new ring, written before it is used. With the lock. Online under RCU when the book has readers and a
+ * ring; offline while the disk works, which must not stop reclaim. */
 static int rotate(struct return_book *b, int64_t now, bool is_asked)
 {
     static const struct return_keys none;
@@ -130,7 +131,14 @@ static int rotate(struct return_book *b, int64_t now, bool is_asked)
         err = text.failed ? -ENOMEM : 0;
     }
     if (err == 0) {
+        bool is_online = b->has_readers && b->ring != NULL;
+        if (is_online) {
+            rcu_sleep();
+        }
         err = path_in(b, "keys", path) ? file_replace(path, buf_slice(&text)) : -ENAMETOOLONG;
+        if (is_online) {
+            rcu_awake();
+        }
     }
     if (text.data != NULL) {
         OPENSSL_cleanse(text.data, text.capacity);
@@ -192,7 +200,8 @@ static int make_book(struct return_book *b, int64_t now, char ret_text[static RE
         return say(b, "names", err, ret_text);
     }
     file_sync_folder_of(b->folder);
-    err = rotate(b, now, false);
+    /* A key that is due while there are readers is return_book_rotate's. */
+    err = b->ring == NULL || !b->has_readers ? rotate(b, now, false) : 0;
     return err == 0 ? 0 : say(b, "keys", err, ret_text);
 }
 

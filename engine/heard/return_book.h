@@ -33,7 +33,8 @@ MUST_USE int return_book_open(struct return_book *b, const char *spool_path, int
  * errors: as above */
 MUST_USE int return_book_want(struct return_book *b, int64_t now,
                               char ret_text[static RETURN_BOOK_TEXT_MAX]);
-/* A new key when one is due or asked for. Blocks on the disk; online under RCU.
+/* A new key when one is due or asked for. Blocks on the disk. Online under RCU, and nothing
+ * that was found under it is used behind the call.
  * errors: -errno, ERR_LIMIT: it was asked for too often; the old ones stay */
 MUST_USE int return_book_rotate(struct return_book *b, int64_t now, bool is_asked);
 

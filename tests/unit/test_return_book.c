@@ -71,6 +71,9 @@ static void a_book_over_restarts_and_rotations(void **state)
     /* The next start knows both, whether anybody wants return addresses by then or not. */
     b = open_book(41 * DAY, false);
     assert_int_equal(return_book_keys(b)->count, 2);
+    /* A reload makes none, whose thread may not read under RCU: who rotates does. */
+    assert_int_equal(return_book_want(b, 80 * DAY, text), 0);
+    assert_int_equal(return_book_keys(b)->count, 2);
     struct slice text_of = slice_make(first + 8, RETURN_TOKEN_LEN);
     assert_int_equal(return_token_read(text_of, return_book_keys(b), 219 * DAY, &token), 0);
     assert_int_equal(token.message, 7);
