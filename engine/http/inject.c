@@ -79,8 +79,9 @@ struct injector {
     uint64_t held; /* bytes of all that run */
 };
 
-const char *const inject_params[] = {"from",       "to",      "tenant",     "campaign", "class",
-                                     "not_before", "expires", "expires_in", "dkim",     NULL};
+const char *const inject_params[] = {"from",  "to",          "tenant",  "campaign",
+                                     "class", "not_before",  "expires", "expires_in",
+                                     "dkim",  "require_tls", NULL};
 
 /* --- life ------------------------------------------------------------------------------------- */
 

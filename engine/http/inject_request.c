@@ -25,7 +25,16 @@ static int take_overrides(const struct api_call *c, json_t *overrides)
 {
     static const char *const keys[] = {"tenant",  "campaign",   "class", "not_before",
                                        "expires", "expires_in", "dkim"};
+    struct slice flag;
     int err = 0;
+    if (api_param(c, "require_tls", &flag)) {
+        bool is_yes = slice_eq(flag, SLICE("yes")), is_no = slice_eq(flag, SLICE("no"));
+        if (!is_yes && !is_no) {
+            err = set_text(overrides, "require_tls", flag); /* compose.c says what is wrong */
+        } else if (json_object_set_new(overrides, "require_tls", json_boolean(is_yes)) != 0) {
+            err = -ENOMEM;
+        }
+    }
     for (size_t i = 0; err == 0 && i < sizeof(keys) / sizeof(keys[0]); i++) {
         struct slice value;
         if (api_param(c, keys[i], &value)) {

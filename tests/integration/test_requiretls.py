@@ -129,3 +129,24 @@ def test_tls_required_no(place):
     until(lambda: daemon.of('TransientFailure', 'both@strict.test') or daemon.of('Bounce', 'both@strict.test'),
           'a failure')
     assert sorted(r for m in strict.messages for r in m.recipients) == ['again@strict.test', 'no@strict.test']
+
+
+def test_by_command(place):
+    """`sluice inject --require-tls`, and the parameter that it says: neither yes nor no is a mistake."""
+    lab = Lab(place)
+    daemon = lab.daemon
+    good, bare = lab.receiver('good.test'), lab.receiver('bare.test', extensions=PLAINLY)
+    daemon.start()
+    for to in ('user@good.test', 'user@bare.test'):
+        done = daemon.command('inject', '--require-tls', '--from', 'sender@home.test', '--to', to, '-',
+                              stdin=b'Subject: x\r\n\r\nbody\r\n')
+        assert done.returncode == 0, done.stderr
+    daemon.wait_event('Delivery', 'user@good.test')
+    assert good.to('user@good.test')[0].parameters.split()[-1] == 'REQUIRETLS'
+    assert daemon.wait_event('Bounce', 'user@bare.test')['response']['enhanced_code'] == {'class': 5, 'subject': 7, 'detail': 30}
+    assert not bare.messages
+    with_text = daemon.command('inject', '--from', 'a@a.test', '--to', 'user@bare.test', '-', stdin=b'Subject: x\r\n\r\nbody\r\n')
+    assert with_text.returncode == 0
+    daemon.wait_event('Delivery', 'user@bare.test')
+    answer = post(daemon, {'from': 'a@a.test', 'recipients': ['user@good.test'], 'text': 'x'}, '?require_tls=maybe')
+    assert [where.split('.')[-1] for where in answer.places] == ['require_tls']
