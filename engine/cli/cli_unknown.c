@@ -162,7 +162,7 @@ static int ask_page(struct search *s, char cursor[static 64], bool *ret_has_more
     buf_init(&url, 0);
     api_client_url(&url, "/v1/events", "");
     api_client_query(&url, "after", cursor);
-    api_client_query(&url, "type", "TransientFailure,Bounce");
+    api_client_query(&url, "type", "TransientFailure,Bounce,OOB");
     api_client_query(&url, "limit", "10000");
     int code = url.failed ? EX_OSERR : EX_OK;
     if (code == EX_OK) {

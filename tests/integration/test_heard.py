@@ -141,6 +141,9 @@ def test_a_bounce_comes_back(place):
     ways.back(address, dsn('forwarded@c.test', returned='To: jane@a.test\r\n'))
     event = ways.daemon.wait_event('OOB', 'jane@a.test')
     assert event['report']['final_recipient'] == 'forwarded@c.test'
+    # A bounce that no rule knows is among the unknown replies.
+    ways.back(address, dsn('jane@a.test', '5.0.0', '550 gone fishing with the 17 cats'))
+    until(lambda: [row for row in ways.daemon.query('classify', '--unknown') if 'fishing' in row['reply']], 'the reply')
 
 
 def test_who_is_heard(place):
