@@ -55,7 +55,7 @@ cli_command cli_messages, cli_message;                                /* cli_mes
 cli_command cli_destinations, cli_hosts, cli_transports, cli_sources; /* cli_destinations.c */
 cli_command cli_sites;                                                /* cli_sites.c */
 cli_command cli_suppress, cli_suppressions;                           /* cli_suppress.c */
-cli_command cli_heard, cli_return_keys;                               /* cli_heard.c */
+cli_command cli_heard, cli_return_keys;                               /* cli_suppress.c */
 cli_command cli_lanes;                                                /* cli_lanes.c */
 cli_command cli_counts;                                               /* cli_counts.c */
 cli_command cli_tenants, cli_responses;                               /* cli_tally.c */

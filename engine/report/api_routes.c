@@ -12,7 +12,6 @@
 #include "engine/report/destination_report.h"
 #include "engine/report/drain.h"
 #include "engine/report/event_report.h"
-#include "engine/report/heard_report.h"
 #include "engine/report/host_report.h"
 #include "engine/report/message_report.h"
 #include "engine/report/metrics.h"
@@ -24,6 +23,7 @@
 #include "engine/report/tally_report.h"
 #include "engine/report/trace_report.h"
 #include "engine/report/why_report.h"
+#include "engine/suppression/heard_report.h"
 #include "engine/suppression/suppress_request.h"
 #include "engine/suppression/suppression_report.h"
 

@@ -1,6 +1,6 @@
 /* Reads and removes the files of mail that was not understood, tells of keys and asks for new ones. Called
  * on a clerk's thread; must not add files, which the thread that hears does alone, nor tell a secret. */
-#include "engine/report/heard_report.h"
+#include "engine/suppression/heard_report.h"
 
 #include "base/error.h"
 #include "base/log.h"
