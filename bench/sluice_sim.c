@@ -13,7 +13,8 @@ static int usage(void)
                 "       sluice-sim pace [--short] [--seed N] [--json | --verbose]\n"
                 "       sluice-sim waits [--seed N] [--json]\n"
                 "       sluice-sim flows [--short] [--json]\n"
-                "       sluice-sim day [--short] [--seed N] [--json]\n",
+                "       sluice-sim day [--short] [--seed N] [--json]\n"
+                "       sluice-sim cluster [--seed N]\n",
                 stderr);
     return 2;
 }
@@ -43,6 +44,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "day") == 0) {
         return sim_day(argc - 2, argv + 2);
+    }
+    if (strcmp(argv[1], "cluster") == 0) {
+        return sim_cluster(argc - 2, argv + 2);
     }
     return usage();
 }

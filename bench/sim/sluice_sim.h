@@ -7,6 +7,7 @@ int sim_scale(int argc, char **argv);
 int sim_tables(int argc, char **argv);
 int sim_pace(int argc, char **argv);
 int sim_waits(int argc, char **argv);
+int sim_cluster(int argc, char **argv);
 int sim_day(int argc, char **argv);
 int sim_flows(int argc, char **argv);
 

@@ -177,12 +177,16 @@ static uint32_t all_shares(const struct limit_share *v)
     return (uint32_t)sum; /* at most 64 times a million */
 }
 
-/* The share that is fair now is `target`; the node has `mine`, and nobody has `free_units`. */
+/* The share that is fair now is `target`; the node has `mine`, and nobody has `free_units`. What is in
+ * use beyond `mine`, after it stood still, is not told: others have it, and it is closed. */
 static uint32_t next_share(const struct limit_share_self *self, uint32_t mine, uint32_t target,
                            uint32_t free_units)
 {
-    uint32_t next = target > mine ? mine + least(target - mine, free_units) : target;
-    return next > self->in_use ? next : self->in_use;
+    if (target > mine) {
+        return mine + least(target - mine, free_units);
+    }
+    uint32_t kept = least(self->in_use, mine);
+    return kept > target ? kept : target;
 }
 
 void limit_share_next(const struct limit_share *seen, struct limit_share_self *self, usec_t now,
@@ -190,7 +194,7 @@ void limit_share_next(const struct limit_share *seen, struct limit_share_self *s
 {
     uint32_t fair[LIMIT_SHARE_NODES_MAX];
     assert(self->limit > 0 && self->limit <= LIMIT_SHARE_UNITS_MAX && self->node > 0);
-    *ret = (struct limit_share_step){.look_at = USEC_NEVER, .value = *seen};
+    *ret = (struct limit_share_step){.look_at = USEC_NEVER, .voids = self->voids, .value = *seen};
     if (!self->has_turn || self->turn != seen->turn) {
         self->has_turn = true;
         self->turn = seen->turn;
@@ -229,9 +233,18 @@ void limit_share_next(const struct limit_share *seen, struct limit_share_self *s
     }
 }
 
-void limit_share_put(struct limit_share_self *self, const struct limit_share_step *step, usec_t now)
+void limit_share_void(struct limit_share_self *self)
+{
+    self->is_void = true;
+    self->voids++;
+}
+
+bool limit_share_put(struct limit_share_self *self, const struct limit_share_step *step, usec_t now)
 {
     const struct limit_share *v = &step->value;
+    if (self->voids != step->voids) {
+        return false;
+    }
     uint32_t place = place_of(v, self->node);
     uint32_t want = has_entry(v, place, self->node) ? v->entries[place].want : 0;
     if (self->turn != v->turn) {
@@ -243,4 +256,5 @@ void limit_share_put(struct limit_share_self *self, const struct limit_share_ste
         self->want_put = now;
     }
     self->is_void = false;
+    return true;
 }

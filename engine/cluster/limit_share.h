@@ -73,9 +73,10 @@ struct limit_share_self {
     uint32_t
         want; /* units that could be used now, in_use included; more than the limit is as much */
     uint32_t tokens; /* of a rate: what its bucket holds now, in thousandths */
-    bool is_void;    /* others may have taken the entry out: it counts for what is in use alone */
     usec_t turn_min; /* of a rate the time of one token; 0: none */
-    /* kept by limit_share_next and limit_share_put */
+    /* kept by the functions below */
+    bool is_void; /* what the key says counts for what is in use alone */
+    uint32_t voids;
     bool has_turn;
     uint32_t turn;      /* of the value as last seen ... */
     usec_t turn_begun;  /* ... and since when */
@@ -91,8 +92,14 @@ struct limit_share_step {
     uint32_t give;     /* tokens, in thousandths, to be taken out of the bucket before the put */
     uint32_t take;     /* tokens to be put into it once the put has succeeded */
     usec_t look_at;    /* when to ask again although nothing has changed; USEC_NEVER: need not */
+    uint32_t voids;
     struct limit_share value;
 };
+
+/* Others may have counted our share as free: to be called at the start and whenever the lease's
+ * `lapses` has changed, before anything else is done. Use nothing until a put succeeds; the bucket is
+ * empty. */
+void limit_share_void(struct limit_share_self *self);
 
 /* One's own next step, given the value as it was last read.
  *
@@ -105,9 +112,12 @@ struct limit_share_step {
 void limit_share_next(const struct limit_share *seen, struct limit_share_self *self, usec_t now,
                       struct limit_share_step *ret);
 
-/* The put succeeded. */
-void limit_share_put(struct limit_share_self *self, const struct limit_share_step *step,
-                     usec_t now);
+/* The put succeeded.
+ *
+ * returns  false when the share became void after the put was made: its answer is too old to go by, so
+ *          nothing is used or taken; read the value and ask again */
+MUST_USE bool limit_share_put(struct limit_share_self *self, const struct limit_share_step *step,
+                              usec_t now);
 
 /* Max-min fair: how many units of `limit` each entry should have by its want. The remainder goes to
  * those whose turn it is.

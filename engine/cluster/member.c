@@ -50,13 +50,16 @@ const char *member_state_text(enum member_state state)
 void member_lease_begin(struct member_lease *l, uint64_t epoch, usec_t sent)
 {
     assert(epoch > 0);
-    *l = (struct member_lease){.epoch = epoch, .begun = sent};
+    *l = (struct member_lease){.epoch = epoch, .begun = sent, .lapses = l->lapses + 1};
 }
 
 enum member_right member_lease_right(struct member_lease *l, usec_t now)
 {
     usec_t age = now - l->begun;
     l->is_over |= l->epoch == 0 || age >= MEMBER_DELIVERIES_FOR;
+    bool is_lapsed = l->is_over || age >= MEMBER_SHARES_FOR;
+    l->lapses += is_lapsed && !l->is_lapsed;
+    l->is_lapsed = is_lapsed;
     if (l->is_over) {
         return MEMBER_RIGHT_NO_DELIVERIES;
     }

@@ -74,6 +74,10 @@ struct member_lease {
     uint64_t epoch; /* of this node's log; 0: none was begun */
     usec_t begun;   /* when the put that was last acknowledged was sent */
     bool is_over;   /* it has run out, until member_lease_begin */
+    bool is_lapsed; /* shares could not be used when it was last asked */
+    /* Raised whenever shares became void: a renewal may come before anybody has asked. Who holds
+     * shares compares it with what it was, before anything else, and calls limit_share_void. */
+    uint32_t lapses;
 };
 
 /* The owner's key was read or set, and says that this node holds `epoch` (at least 1).

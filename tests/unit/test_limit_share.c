@@ -140,7 +140,7 @@ static void a_node_takes_only_what_is_free(void **state)
     assert_true(s.is_due); /* its want is told */
     assert_value(&s.value, "1 0 0 1:20:20 2:0:20");
     assert_int_equal(s.then_use, 0);
-    limit_share_put(&self, &s, SECOND);
+    assert_true(limit_share_put(&self, &s, SECOND));
     s = step(&self, "1 0 0 1:17:20 2:0:20", SECOND);
     assert_value(&s.value, "1 0 0 1:17:20 2:3:20");
     assert_int_equal(s.may_use, 0); /* until the put has succeeded */
@@ -173,7 +173,7 @@ static void wants_that_hardly_move_wait(void **state)
     struct limit_share_self self = {.node = 1, .limit = 200, .want = 100};
     struct limit_share_step s = step(&self, "1 0 0", 5 * SECOND);
     assert_value(&s.value, "1 0 0 1:100:100");
-    limit_share_put(&self, &s, 5 * SECOND);
+    assert_true(limit_share_put(&self, &s, 5 * SECOND));
     self.want = 110;
     s = step(&self, "1 0 0 1:100:100", 5 * SECOND + 1);
     assert_false(s.is_due);
@@ -195,7 +195,7 @@ static void turns_go_on(void **state)
     s = step(&self, full, 110 * SECOND);
     assert_value(&s.value, "1 1 0 1:1:2 2:1:2 3:0:2 4:0:2");
     assert_int_equal(s.may_use, 0);
-    limit_share_put(&self, &s, 110 * SECOND);
+    assert_true(limit_share_put(&self, &s, 110 * SECOND));
     self.in_use = 0;
     s = step(&self, "1 1 0 1:1:2 2:1:2 3:0:2 4:0:2", 111 * SECOND);
     assert_value(&s.value, "1 1 0 1:0:2 2:1:2 3:0:2 4:0:2");
@@ -214,20 +214,24 @@ static void turns_go_on(void **state)
 
 static void a_void_share_is_no_share(void **state)
 {
-    struct limit_share_self self = {
-        .node = 1, .limit = 20, .want = 20, .in_use = 3, .is_void = true};
+    struct limit_share_self self = {.node = 1, .limit = 20, .want = 20, .in_use = 3};
+    limit_share_void(&self);
     struct limit_share_step s = step(&self, "1 0 0 1:10:20 2:10:20", SECOND);
     assert_true(s.is_due);
     assert_int_equal(s.may_use, 3);
     assert_value(&s.value, "1 0 0 1:10:20 2:10:20"); /* nobody had taken it */
     assert_int_equal(s.then_use, 10);
-    limit_share_put(&self, &s, SECOND);
+    assert_true(limit_share_put(&self, &s, SECOND));
     assert_false(self.is_void);
-    /* Others had taken it while the node stood still with three in use: it says so, and closes. */
-    self.is_void = true;
+    /* Others had taken it while the node stood still with three in use: it closes them. */
+    limit_share_void(&self);
     s = step(&self, "1 0 0 2:20:20", SECOND);
-    assert_value(&s.value, "1 0 0 1:3:20 2:20:20");
+    assert_value(&s.value, "1 0 0 1:0:20 2:20:20");
     assert_int_equal(s.may_use, 0);
+    /* It stood still once more before the answer came. */
+    limit_share_void(&self);
+    assert_false(limit_share_put(&self, &s, SECOND));
+    assert_true(self.is_void);
 }
 
 static void tokens_go_with_the_units(void **state)

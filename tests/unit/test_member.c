@@ -66,12 +66,25 @@ static void a_lease_runs_out_and_must_begin_anew(void **state)
     assert_true(member_lease_renew(&l, 104 * SECOND, 110 * SECOND)); /* answered late */
     assert_int_equal(member_lease_right(&l, 112 * SECOND), MEMBER_RIGHT_ALL);
     assert_int_equal(member_lease_right(&l, 149 * SECOND), MEMBER_RIGHT_NO_SHARES);
+    assert_int_equal(l.lapses, 4); /* before it began, at its begin, at 108 s, and at 149 s */
     /* The process stood still; the answer to what it sent before is the first thing it meets. */
     assert_false(member_lease_renew(&l, 149 * SECOND, 150 * SECOND));
     assert_int_equal(member_lease_right(&l, 150 * SECOND), MEMBER_RIGHT_NO_DELIVERIES);
     assert_int_equal(member_lease_next(&l, 150 * SECOND), USEC_NEVER);
     member_lease_begin(&l, 3, 151 * SECOND);
     assert_int_equal(member_lease_right(&l, 152 * SECOND), MEMBER_RIGHT_ALL);
+}
+
+static void a_lapse_is_seen_behind_a_renewal(void **state)
+{
+    struct member_lease l = {.epoch = 0};
+    member_lease_begin(&l, 1, 0);
+    assert_int_equal(l.lapses, 1);
+    assert_true(member_lease_renew(&l, 29 * SECOND, 30 * SECOND)); /* stood still; nobody asked */
+    assert_int_equal(member_lease_right(&l, 30 * SECOND), MEMBER_RIGHT_ALL);
+    assert_int_equal(l.lapses, 2);
+    assert_true(member_lease_renew(&l, 34 * SECOND, 35 * SECOND));
+    assert_int_equal(l.lapses, 2);
 }
 
 static void an_owner_is_followed_by_the_next_epoch(void **state)
@@ -172,6 +185,7 @@ int main(void)
         cmocka_unit_test(silence_has_steps),
         cmocka_unit_test(an_observer_counts_what_it_could_have_heard),
         cmocka_unit_test(a_lease_runs_out_and_must_begin_anew),
+        cmocka_unit_test(a_lapse_is_seen_behind_a_renewal),
         cmocka_unit_test(an_owner_is_followed_by_the_next_epoch),
         cmocka_unit_test(nobody_is_taken_over_alive),
     };
