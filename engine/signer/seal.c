@@ -351,8 +351,11 @@ static int prepare(struct seal *s, const struct settings *settings, struct messa
     }
     struct signing *g = m->signing;
     choose(settings, m, &header, choice, &from, ret);
-    if (choice->count > 0 && dkim_is_blank(s->header.data[0])) {
-        choice->count = 0; /* its first line would go on the last field in front of it */
+    if (choice->count > 0 && header.has_stray) {
+        /* RFC 6376 section 3.8: only what is a valid message is to be signed. Verifiers read a line that
+         * is no field in different ways, and one at the top that begins with white space would go on
+         * the field in front of it. */
+        choice->count = 0;
         *ret = SEAL_SHAPE;
     }
     if (choice->count > 0 && is_good_still(g, key_choice_mark(choice), now)) {

@@ -11,7 +11,7 @@ enum seal_result {
     SEAL_FOREIGN,    /* its From, or a key that its request names, belongs to other tenants */
     SEAL_UNKNOWN,    /* its request names a key that there is not any more */
     SEAL_FROM,       /* it has no From, or one that cannot be read without doubt */
-    SEAL_SHAPE,      /* its header is too large, or nothing can stand in front of it */
+    SEAL_SHAPE,      /* its header is too large, or a line of it is no field */
     SEAL_UNREADABLE, /* its content cannot be read, as its delivery will find */
     SEAL_FAILED,     /* a key could not sign: it is tried again */
     SEAL_RESULT_COUNT

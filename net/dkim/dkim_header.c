@@ -72,6 +72,7 @@ int dkim_header_parse(struct slice text, struct dkim_header *ret)
             break; /* the body follows */
         }
         if (dkim_is_blank(line.data[0])) {
+            h.has_stray |= !continues;
             if (continues) {
                 struct slice *whole = &h.fields[h.count - 1].text;
                 whole->len = (size_t)(line.data + line.len - whole->data);
@@ -80,6 +81,7 @@ int dkim_header_parse(struct slice text, struct dkim_header *ret)
         }
         size_t len = name_len(line);
         continues = len > 0;
+        h.has_stray |= !continues;
         if (continues) {
             err = add_field(&h, &capacity, line, len);
         }

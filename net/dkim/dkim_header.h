@@ -21,10 +21,11 @@ struct dkim_field {
 struct dkim_header {
     struct dkim_field *fields; /* in the order of the message */
     size_t count;
+    bool has_stray; /* a line was left out */
 };
 
-/* The fields of a header. Lines that belong to no field, as no colon is in them, are left out: they
- * cannot be signed.
+/* The fields of a header. Lines that belong to no field, as no colon is in them or white space in the
+ * name, are left out: they cannot be signed.
  *
  * text     up to the empty line or with it; fields are views of it
  * errors   -ENOMEM; ERR_LIMIT: more than DKIM_FIELDS_MAX fields */

@@ -5,6 +5,7 @@ import os
 import random
 import re
 import subprocess
+import time
 
 import dkim
 import pytest
@@ -182,6 +183,54 @@ def test_mail_that_was_not_signed_when_the_process_died_is_signed(place, keys):
     daemon.start()
     receiver.wait(3)
     assert [keys.signers(received.body) for received in receiver.messages] == [[RSA, ED]] * 3
+    daemon.stop()
+
+
+def test_every_copy_is_signed_however_often_the_process_dies(place, keys):
+    """kill -9 at any moment of reception, signing, delivery and deferral; DKIM_KILLS: how often."""
+    seed = random.randrange(1 << 30)
+    rng = random.Random(seed)
+    deferred = set()
+
+    def defer_first(verb, argument, _):
+        """Each fifth recipient comes a second time, with the signature that was kept."""
+        if verb != 'RCPT' or not re.search(r'<r\d*[05]@', argument) or argument in deferred:
+            return None
+        deferred.add(argument)
+        return '451 4.3.0 later'
+
+    receiver = place.receiver(answers=defer_first)
+    daemon = place.sluice(dkims=both(keys), routes={'*': ('smtp', receiver.nexthop)},
+                          options={'queue_run_delay': '1s', 'minimal_backoff_time': '1s', 'maximal_backoff_time': '1s'})
+    accepted = set()
+    for kill in range(int(os.environ.get('DKIM_KILLS', '20'))):
+        for number in range(8):
+            name = f'r{kill}x{number}@x.test' if number else f'r{kill}@x.test'
+            assert submit(daemon, 'a@sender.test', [name], message(text='y\r\n' * rng.choice((1, 1000, 30000)))).code == 250
+            accepted.add(name)
+        time.sleep(rng.uniform(0, 0.02))
+        daemon.kill()
+        daemon.start()
+    until(lambda: {m.recipients[0] for m in list(receiver.messages)} >= accepted, lambda: (seed, daemon.log()[-2000:]), 60)
+    daemon.wait_empty()
+    assert deferred, seed
+    assert {m.recipients[0] for m in receiver.messages} == accepted
+    for received in receiver.messages:
+        assert keys.signers(received.body) == [RSA, ED], seed
+    daemon.stop()
+
+
+def test_a_header_with_a_line_that_is_no_field_goes_unsigned(place, keys):
+    receiver = place.receiver()
+    daemon = place.sluice(dkims=both(keys), routes={'*': ('smtp', receiver.nexthop)})
+    mail = message()
+    submit(daemon, 'a@sender.test', ['odd@x.test'], b'From me Mon Nov 23 00:00:00 2026\r\n' + mail)
+    submit(daemon, 'a@sender.test', ['right@x.test'], mail)
+    receiver.wait(2)
+    assert b'DKIM-Signature' not in receiver.to('odd@x.test')[0].body
+    assert b'\r\nFrom me Mon' in receiver.to('odd@x.test')[0].body
+    assert keys.signers(receiver.to('right@x.test')[0].body) == [RSA, ED]
+    assert sealed(daemon) == {'shape': 1, 'signed': 1}
     daemon.stop()
 
 

@@ -18,6 +18,7 @@ static void fields_are_found_from_the_bottom(void **state)
     struct dkim_header h;
     assert_int_equal(dkim_header_parse(slice_of(sample), &h), 0);
     assert_int_equal(h.count, 5);
+    assert_true(h.has_stray);
     assert_int_equal(dkim_header_count(&h, SLICE("A")), 2);
     assert_int_equal(dkim_header_count(&h, SLICE("b")), 1);
     assert_int_equal(dkim_header_count(&h, SLICE("C")), 0);
