@@ -342,6 +342,9 @@ static void on_injected(void *ctx, int status, struct slice body)
     json_t *o = json_loadb(body.data, body.len, 0, NULL);
     int result = o == NULL ? SLUICE_NO_MEMORY : result_of(status);
     const char *id = json_string_value(json_array_get(json_object_get(o, "ids"), 0));
+    if (status == 207 && id != NULL) {
+        result = SLUICE_OK; /* to some of its recipients: the others are suppressed */
+    }
     if (result == SLUICE_OK && id == NULL) {
         result = SLUICE_UNAVAILABLE; /* it could not be stored: the results say why */
     }

@@ -88,7 +88,7 @@ struct sluice_message {
 /* Accept a message; it is copied.
  *
  * done      called once, on a thread of the engine, when it is durable or refused: id is "" and
- *           text says why unless result is SLUICE_OK
+ *           text says why unless result is SLUICE_OK; recipients who are suppressed are left out
  * returns   SLUICE_NO_MEMORY: done will not be called */
 int sluice_submit(struct sluice *s, const struct sluice_message *message,
                   void (*done)(void *ctx, int result, const char *id, const char *text), void *ctx);

@@ -54,6 +54,7 @@ struct injected {
     size_t packed_taken;   /* likewise of its recipients */
     bool is_staged;
     int error;
+    json_t *suppressed; /* recipients that it does not go to; NULL: none */
 };
 
 struct injection {
@@ -92,6 +93,7 @@ static void injection_free(struct injection *n)
     }
     for (size_t i = 0; i < n->count; i++) {
         composition_fini(&n->messages[i].composition);
+        json_decref(n->messages[i].suppressed);
     }
     free(n->messages);
     free(n);
@@ -413,6 +415,7 @@ static void finish_injection(struct injection *n)
     json_t *ids = json_array(), *results = json_array();
     const char *why = "";
     const struct injected *full = NULL;
+    bool is_all = true;
     for (size_t i = 0; i < n->count; i++) {
         struct injected *m = &n->messages[i];
         json_t *result = json_object();
@@ -422,10 +425,16 @@ static void finish_injection(struct injection *n)
             stored++;
             (void)json_array_append_new(ids, json_string(id)); /* out of memory: seen below */
             api_set_text(result, "id", slice_make(id, MESSAGE_ID_TEXT - 1));
+        } else if (m->composition.recipient_count == 0) {
+            api_set_text(result, "error", SLICE("all of its recipients are suppressed"));
         } else {
             why = inject_request_error(m->error);
             full = m->error == ERR_QUOTA ? m : full;
             api_set_text(result, "error", slice_of(why));
+        }
+        is_all = is_all && m->error == 0 && m->suppressed == NULL;
+        if (m->suppressed != NULL) { /* out of memory leaves them out */
+            (void)json_object_set(result, "suppressed", m->suppressed);
         }
         (void)json_array_append_new(results, result);
     }
@@ -437,8 +446,7 @@ static void finish_injection(struct injection *n)
         api_retry_after(n->call, RETRY_CLOSED);
         api_error(n->call, 503, "unavailable", "%s", why);
     } else {
-        inject_request_accept(n->call, json_incref(ids),
-                              stored == n->count ? NULL : json_incref(results));
+        inject_request_accept(n->call, json_incref(ids), is_all ? NULL : json_incref(results));
     }
     json_decref(ids);
     json_decref(results);
@@ -577,6 +585,9 @@ static bool has_ids(struct injector *j, const struct injection *n)
 static bool open_intakes(struct injection *n, usec_t now)
 {
     for (size_t i = 0; i < n->count; i++) {
+        if (n->messages[i].composition.recipient_count == 0) {
+            continue; /* suppressed: it has no intake */
+        }
         if (open_intake(&n->messages[i], now) != 0 || prepare_signing(&n->messages[i]) != 0) {
             for (size_t k = 0; k <= i; k++) {
                 intake_free(n->messages[k].intake);
@@ -629,37 +640,63 @@ static bool may_send(struct injection *n)
     return true;
 }
 
-/* What names the suppressed recipients in the answer, as many as it has room for. */
+/* What names the suppressed recipients where nobody is left, as many as it has room for. */
 struct suppressed_names {
-    uint64_t count;
+    uint64_t count, kept;
     size_t len;
     char text[600];
 };
 
-static void name_suppressed(struct injector *j, const struct composition *m,
-                            struct suppressed_names *ret)
+/* The recipient is left out of the message and named. */
+static void leave_out(struct injected *m, struct slice address,
+                      const struct spool_suppression *found, struct suppressed_names *names)
 {
-    struct slice rest = buf_slice(&m->packed), address;
-    struct slice tenant = label_slice(&m->tenant);
-    if (config_suppression_find(settings_of(j->engine)->config, tenant)->at_intake !=
-        CONFIG_SUPPRESSED_REFUSE) {
-        return;
+    const char *reason = spool_suppress_reason_text(found->reason);
+    size_t room = sizeof(names->text) - names->len;
+    int len = snprintf(names->text + names->len, room, "%s%.*s (%s)", names->count == 0 ? "" : ", ",
+                       SLICE_ARG(address), reason);
+    names->len += len > 0 && (size_t)len < room ? (size_t)len : 0;
+    names->text[names->len] = '\0';
+    names->count++;
+    json_t *o = json_object();
+    api_set_text(o, "address", address);
+    api_set_text(o, "reason", slice_of(reason));
+    if (m->suppressed == NULL) {
+        m->suppressed = json_array();
     }
-    while (packed_next(&rest, &address)) {
-        struct spool_suppression found;
-        if (spool_suppress_find(j->reader, tenant, address, clock_wall(), &found) != 0) {
-            continue; /* what is not known now is asked again before the attempt */
-        }
-        size_t room = sizeof(ret->text) - ret->len;
-        int len = snprintf(ret->text + ret->len, room, "%s%.*s (%s)", ret->count == 0 ? "" : ", ",
-                           SLICE_ARG(address), spool_suppress_reason_text(found.reason));
-        ret->len += len > 0 && (size_t)len < room ? (size_t)len : 0;
-        ret->text[ret->len] = '\0';
-        ret->count++;
-    }
+    (void)json_array_append_new(m->suppressed, o); /* out of memory leaves it out */
+    m->composition.recipient_count--;
 }
 
-/* Whether no recipient is suppressed whose tenant wants that refused. If not, answers and returns false. */
+/* Recipients who are on a list leave the message where its tenant wants them refused. */
+static void leave_out_suppressed(struct injected *m, struct suppressed_names *names)
+{
+    struct injector *j = m->injection->injector;
+    struct buf *packed = &m->composition.packed;
+    struct slice tenant = label_slice(&m->composition.tenant);
+    struct slice rest = buf_slice(packed), address;
+    if (config_suppression_find(settings_of(j->engine)->config, tenant)->at_intake !=
+        CONFIG_SUPPRESSED_REFUSE) {
+        names->kept++;
+        return;
+    }
+    size_t kept = 0;
+    for (size_t at = 0, next; packed_next(&rest, &address); at = next) {
+        struct spool_suppression found;
+        next = packed->len - rest.len;
+        if (spool_suppress_find(j->reader, tenant, address, clock_wall(), &found) == 0) {
+            leave_out(m, address, &found, names);
+            continue;
+        }
+        /* What is not known now is asked again before the attempt. */
+        memmove(packed->data + kept, packed->data + at, next - at);
+        kept += next - at;
+    }
+    packed->len = kept;
+    names->kept += m->composition.recipient_count;
+}
+
+/* Takes suppressed recipients out of the messages. When nobody is left, answers and returns false. */
 static bool may_reach(struct injection *n)
 {
     struct injector *j = n->injector;
@@ -668,16 +705,15 @@ static bool may_reach(struct injection *n)
         return true; /* asked before the attempt as well */
     }
     for (size_t i = 0; i < n->count; i++) {
-        name_suppressed(j, &n->messages[i].composition, &names);
+        leave_out_suppressed(&n->messages[i], &names);
     }
     spool_reader_end(j->reader);
-    if (names.count > 0) {
-        atomic_fetch_add_explicit(&j->engine->suppressed_refused, names.count,
-                                  memory_order_relaxed);
+    atomic_fetch_add_explicit(&j->engine->suppressed_refused, names.count, memory_order_relaxed);
+    if (names.kept == 0) {
         api_error(n->call, 422, "suppressed", "%llu recipients are suppressed: %s",
                   (unsigned long long)names.count, names.text);
     }
-    return names.count == 0;
+    return names.kept > 0;
 }
 
 static void begin_injection(struct injection *n)
@@ -691,7 +727,11 @@ static void begin_injection(struct injection *n)
     n->is_beginning = true;
     n->waiting++; /* keeps n from ending before all of its messages are sent */
     for (size_t i = 0; i < n->count; i++) {
-        go_on(&n->messages[i]);
+        if (n->messages[i].intake == NULL) {
+            settle_injected(&n->messages[i], ERR_MISSING);
+        } else {
+            go_on(&n->messages[i]);
+        }
     }
     if (--n->waiting == 0) {
         finish_injection(n);

@@ -80,9 +80,42 @@ def test_a_hard_bounce_suppresses_its_recipient_alone(place):
     refused = rcpt(daemon, 'nobody@x.test')
     assert refused.text.startswith('5.1.8') and 'hard_bounce' in refused.text
     assert rcpt(daemon, 'bad@x.test').code == 250 and rcpt(daemon, 'good@x.test').code == 250
-    answer = post(daemon, {'from': 'a@a.test', 'recipients': ['good@x.test', 'nobody@x.test'], 'text': 'x\n'})
+    answer = post(daemon, {'from': 'a@a.test', 'recipients': ['nobody@x.test'], 'text': 'x\n'})
     assert answer.expect(422)['code'] == 'suppressed' and 'nobody@x.test (hard_bounce)' in answer.object['error']
     assert [one['address'] for one in entries(daemon)[0]] == ['nobody@x.test']
+
+
+def test_an_injection_goes_to_those_who_are_not_suppressed(place):
+    """Of each message of a batch; one to nobody else is not taken, nor a request of such alone."""
+    receiver = place.receiver()
+    daemon = relay(place, receiver, suppressions={'soft': {'at_intake': 'drop'}})
+    for address in ('gone@x.test', '@never.test'):
+        add(daemon, address, reason='complaint')
+    gone = [{'address': 'gone@x.test', 'reason': 'complaint'}]
+
+    def mail(*recipients, **more):
+        return {'from': 'a@a.test', 'recipients': recipients, 'text': 'x\n', **more}
+    answer = post(daemon, mail('first@x.test', 'gone@x.test', 'last@x.test'))
+    result = answer.expect(207)
+    assert result['accepted'] == 1 and result['results'] == [{'id': result['ids'][0], 'suppressed': gone}]
+    for address in ('first@x.test', 'last@x.test'):
+        daemon.wait_event('Delivery', address)
+    answer = post(daemon, {'messages': [
+        mail('gone@x.test', 'ann@never.test'), mail('second@x.test'), mail('third@x.test', 'ann@never.test'),
+        mail('gone@x.test', tenant='soft')]})
+    result = answer.expect(207)
+    one, two, three, four = result['results']
+    assert result['ids'] == [two['id'], three['id'], four['id']] and 'error' not in {*two, *three, *four}
+    assert one['error'] == 'all of its recipients are suppressed' and 'id' not in one
+    assert [who['address'] for who in one['suppressed']] == ['gone@x.test', 'ann@never.test']
+    assert [who['address'] for who in three['suppressed']] == ['ann@never.test'] and 'suppressed' not in four
+    for address in ('second@x.test', 'third@x.test'):
+        daemon.wait_event('Delivery', address)
+    daemon.wait_event('Suppressed', 'gone@x.test')
+    assert post(daemon, {'messages': [mail('gone@x.test'), mail('ann@never.test')]}).status == 422
+    daemon.wait_empty()
+    assert not receiver.to('gone@x.test') and not receiver.to('ann@never.test')
+    assert len(receiver.to('first@x.test')) == 1
 
 
 def test_without_a_section_nothing_is_added(place):
