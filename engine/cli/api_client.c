@@ -147,7 +147,7 @@ int api_client_send(const struct cli *cli, const char *method, const char *path_
 {
     struct config *config = NULL;
     api_client_init_answer(ret);
-    int code = cli_config(cli, &config);
+    int code = cli_config(cli, false, &config);
     if (code == 0) {
         code = transfer(config->control_path, method, path_and_query, content_type, body, ret);
     }

@@ -137,9 +137,19 @@ static void print_complaint(void *ctx, bool is_warning, const char *line)
     (void)fprintf(ctx, "%s\n", line);
 }
 
-int cli_config(const struct cli *cli, struct config **ret)
+/* Warnings are told by `check`, by the daemon that starts and by `reload`: who asks for something else has
+ * not changed the file. */
+static void print_mistake(void *ctx, bool is_warning, const char *line)
 {
-    struct config_sink sink = {.complain = print_complaint, .ctx = cli->err};
+    if (!is_warning) {
+        print_complaint(ctx, is_warning, line);
+    }
+}
+
+int cli_config(const struct cli *cli, bool tells_warnings, struct config **ret)
+{
+    const struct config_sink sink = {.complain = tells_warnings ? print_complaint : print_mistake,
+                                     .ctx = cli->err};
     int err = config_load(cli->config_path, &sink, ret);
     if (err == 0) {
         return 0;

@@ -85,9 +85,9 @@ cli_command cli_help;       /* cli_manual.c */
 void cli_print_usage(FILE *out);
 void cli_print_help(const struct cli_row *row, FILE *out);
 
-/* Load cli->config_path with complaints on cli->err. errors: the exit code (EX_CONFIG, EX_NOINPUT);
- * 0 when *ret is set */
-MUST_USE int cli_config(const struct cli *cli, struct config **ret);
+/* Load cli->config_path with complaints on cli->err. tells_warnings: of what works as well; for who
+ * starts with the file. errors: the exit code (EX_CONFIG, EX_NOINPUT); 0 when *ret is set */
+MUST_USE int cli_config(const struct cli *cli, bool tells_warnings, struct config **ret);
 
 /* The whole program: options, table, command. */
 int cli_main(struct cli *cli, int argc, char **argv);

@@ -230,7 +230,7 @@ int cli_classify(const struct cli *cli, const struct cli_args *args)
     };
     struct config *config = NULL;
     const struct config_sink sink = {.complain = complain, .ctx = cli->err};
-    int code = cli_config(cli, &config);
+    int code = cli_config(cli, false, &config);
     if (code != 0) {
         return code;
     }

@@ -270,7 +270,7 @@ int cli_dkim(const struct cli *cli, const struct cli_args *args)
     struct config *config = NULL;
     struct key_ring *ring = NULL;
     const struct config_sink sink = {.complain = complain, .ctx = cli->err};
-    int code = cli_config(cli, &config);
+    int code = cli_config(cli, false, &config);
     if (code != 0) {
         return code;
     }

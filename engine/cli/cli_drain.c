@@ -60,8 +60,8 @@ int cli_restart(const struct cli *cli, const struct cli_args *args)
 {
     struct api_answer answer;
     struct config *config = NULL;
-    (void)args;                          /* the command has no arguments */
-    int code = cli_config(cli, &config); /* says what is wrong in the file */
+    (void)args;                                /* the command has no arguments */
+    int code = cli_config(cli, true, &config); /* says what is wrong in the file */
     config_free(config);
     if (code != 0) {
         return code;

@@ -50,7 +50,7 @@ int cli_repair(const struct cli *cli, const struct cli_args *args)
                       "be read; stop the daemon first\n");
         return EX_USAGE;
     }
-    int code = cli_config(cli, &config);
+    int code = cli_config(cli, false, &config);
     if (code != 0) {
         return code;
     }

@@ -8,7 +8,7 @@ int cli_run(const struct cli *cli, const struct cli_args *args)
 {
     struct config *config = NULL;
     (void)args; /* the command has no arguments */
-    int code = cli_config(cli, &config);
+    int code = cli_config(cli, true, &config);
     if (code == 0) {
         code = engine_run(config, NULL);
     }

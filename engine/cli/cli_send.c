@@ -406,7 +406,7 @@ static int connect_and_send(struct send *s)
 int cli_send(const struct cli *cli, const struct cli_args *args)
 {
     struct send s = {.cli = cli, .full_name = "", .body = {.dot_ends = true}};
-    int code = cli_config(cli, &s.config);
+    int code = cli_config(cli, false, &s.config);
     if (code != 0) {
         return code;
     }

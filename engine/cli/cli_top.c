@@ -232,7 +232,7 @@ static int run_live(const struct cli *cli, usec_t interval)
 {
     struct top t = {.notice = ""};
     struct config *config = NULL;
-    int code = cli_config(cli, &config);
+    int code = cli_config(cli, false, &config);
     if (code != 0) {
         return code;
     }

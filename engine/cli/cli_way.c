@@ -461,7 +461,7 @@ static int explain(struct way *w, char *what)
 int cli_explain(const struct cli *cli, const struct cli_args *args)
 {
     struct config *config = NULL;
-    int code = cli_config(cli, &config);
+    int code = cli_config(cli, false, &config);
     if (code == 0) {
         struct way w = {.cli = cli,
                         .config = config,

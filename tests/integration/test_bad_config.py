@@ -354,6 +354,17 @@ SECRETS = {
 }
 
 
+def test_warnings_are_told_to_those_who_start(place):
+    """check, run and restart; a command that asks for something else prints what it was asked for."""
+    daemon = place.sluice(suppressions={'*': {'mailbox_full': '1'}})
+    warning = 'mailbox_full: warning: '
+    assert warning in daemon.log() and warning in daemon.command('check').stderr.decode()
+    for command in (['status'], ['explain', 'joe@x.test'], ['suppressions'], ['flush']):
+        done = daemon.command(*command)
+        assert done.returncode == 0 and warning not in done.stderr.decode(), (command, done.stderr)
+    assert warning in daemon.command('restart').stderr.decode()
+
+
 @pytest.mark.parametrize('key', SECRETS)
 @pytest.mark.parametrize('kind', ['missing', 'empty', 'a folder', 'binary'])
 def test_bad_files(place, key, kind):
