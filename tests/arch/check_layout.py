@@ -46,7 +46,8 @@ PURE_CORES = [
     'net/smtp_body',
     'net/base64', 'net/mta_sts', 'net/tls_rpt', 'net/outcome', 'net/proxy_protocol', 'net/socks5',
     'dns/dane', 'dns/dns_wire', 'dns/mx', 'dns/rrset',
-    'engine/cluster/limit_share', 'engine/cluster/limit_share_text', 'engine/cluster/log_prefix',
+    'engine/cluster/limit_share', 'engine/cluster/limit_share_text', 'engine/cluster/log_frame',
+    'engine/cluster/log_prefix',
     'engine/cluster/member',
 ]
 IMPURE_HEADER = re.compile(
