@@ -24,6 +24,30 @@ static void complete(struct heard_recipient *recipient)
     }
 }
 
+/* How much of a message GMime may have: it compares each line that begins with two dashes with every
+ * boundary that is open, and makes an object of each part, however many. */
+static size_t bounded_length(struct slice message)
+{
+    size_t at = 0, borders = 0, boundaries = 0;
+    while (at < message.len) {
+        struct slice line = slice_from(message, at);
+        size_t end = slice_find(line, '\n');
+        line = slice_to(line, end);
+        borders += line.len > 1 && line.data[0] == '-' && line.data[1] == '-' ? 1 : 0;
+        for (size_t from = 0; from < line.len; boundaries++) {
+            from += heard_find_word(slice_from(line, from), "boundary") + 1;
+            if (from > line.len) {
+                break;
+            }
+        }
+        if (borders > HEARD_BORDERS_MAX || boundaries > HEARD_PARTS_MAX) {
+            return at;
+        }
+        at += end + 1;
+    }
+    return message.len;
+}
+
 void heard_read(struct slice message, struct slice recipient, struct heard *ret)
 {
     struct heard_parts parts;
@@ -33,6 +57,9 @@ void heard_read(struct slice message, struct slice recipient, struct heard *ret)
         message = slice_to(message, HEARD_BYTES_MAX);
         ret->is_cut = true;
     }
+    size_t bounded = bounded_length(message);
+    ret->is_cut |= bounded < message.len;
+    message = slice_to(message, bounded);
     heard_parts_read(message, ret, &parts);
     heard_decide(&parts, recipient);
     for (size_t i = 0; i < ret->recipient_count; i++) {

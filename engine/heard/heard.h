@@ -16,9 +16,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HEARD_BYTES_MAX     ((size_t)256 * 1024)
-#define HEARD_TEXT_MAX      ((size_t)64 * 1024)
-#define HEARD_PARTS_MAX     64
+#define HEARD_BYTES_MAX ((size_t)256 * 1024)
+#define HEARD_TEXT_MAX  ((size_t)64 * 1024)
+#define HEARD_PARTS_MAX 64
+#define HEARD_BORDERS_MAX                                                                          \
+    512 /* lines that begin with two dashes; and boundaries as many as parts */
 #define HEARD_FIELDS_MAX    1000 /* of one header or one group of a status */
 #define HEARD_RECIPIENT_MAX 16
 #define HEARD_ADDRESS_MAX   32

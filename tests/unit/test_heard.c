@@ -210,6 +210,30 @@ static void no_unsubscribes(void **state)
     (void)state;
 }
 
+/* What costs the parser more than its bytes is not given to it, and said. */
+static void borders_are_bounded(void **state)
+{
+    static const char *const borders[] = {"--b\n\n", "-- \n",
+                                          "Content-Type: multipart/mixed; boundary=b\n"};
+    static const size_t most[] = {HEARD_BORDERS_MAX, HEARD_BORDERS_MAX, HEARD_PARTS_MAX - 1};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        for (size_t more = 0; more < 2; more++) {
+            struct buf text;
+            buf_init(&text, 0);
+            buf_append_str(&text, "From: a@b.test\nSubject: x\n\n");
+            for (size_t n = 0; n < most[i] + more + (i == 2); n++) {
+                buf_append_str(&text, borders[i]);
+            }
+            buf_append_str(&text, "bounces+" TOKEN "@b.test\n");
+            heard_read(buf_slice(&text), SLICE("x@b.test"), &heard);
+            assert_int_equal(heard.is_cut, more == 1);
+            assert_int_equal(heard.token_count, 1 - more);
+            buf_fini(&text);
+        }
+    }
+}
+
 static void auto_replies(void **state)
 {
     static const char *const names[] = {"auto_reply", "auto_reply_outlook", "read_receipt"};
@@ -332,6 +356,7 @@ int main(void)
         cmocka_unit_test(complaints),
         cmocka_unit_test(unsubscribes),
         cmocka_unit_test(no_unsubscribes),
+        cmocka_unit_test(borders_are_bounded),
         cmocka_unit_test(auto_replies),
         cmocka_unit_test(what_is_none_of_these),
         cmocka_unit_test(bounds_that_are_met_are_said),
