@@ -56,6 +56,20 @@ int event_position_parse(struct slice text, struct event_position *ret)
     return 0;
 }
 
+/* A scan of which event_segments_from says rightly what the first segment at or after `number` is. A folder
+ * that is read while files in it are renamed may hide some that are there. Those before a segment that was
+ * seen had got their names for good when it began, so a second look finds them. errors: -errno */
+static int scan_for(const char *path, uint64_t number, struct event_segments *ret)
+{
+    int err = event_segments_scan(path, ret);
+    const struct event_segment *first = err == 0 ? event_segments_from(ret, number) : NULL;
+    if (first != NULL && first->number != number) {
+        event_segments_free(ret);
+        err = event_segments_scan(path, ret);
+    }
+    return err;
+}
+
 /* returns: offset behind the last newline before `size`; 0: there is none */
 static uint64_t line_end(int fd, uint64_t size)
 {
@@ -100,7 +114,7 @@ int event_position_end(const char *path, struct event_position *ret)
 int event_position_start(const char *path, struct event_position *ret)
 {
     struct event_segments s;
-    int err = event_segments_scan(path, &s);
+    int err = scan_for(path, 0, &s);
     if (err != 0) {
         return err;
     }
@@ -220,7 +234,7 @@ static int attach(struct event_cursor *c)
 {
     struct event_segments s;
     const struct event_segment *item = NULL;
-    int err = event_segments_scan(c->path, &s);
+    int err = scan_for(c->path, c->position.segment, &s);
     if (err != 0) {
         return err;
     }
@@ -239,7 +253,7 @@ static int find_next(const struct event_cursor *c, uint64_t *ret)
     if (stat(c->path, &st) == 0 && st.st_ino == c->ino && st.st_dev == c->dev) {
         return 0; /* the cursor reads the live segment, which has none behind it */
     }
-    int err = event_segments_scan(c->path, &s);
+    int err = scan_for(c->path, c->position.segment + 1, &s);
     if (err != 0) {
         return err;
     }
