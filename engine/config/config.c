@@ -100,6 +100,7 @@ void config_free(struct config *c)
     clear_section(CONFIG_SECTION_CONTROL, c);
     clear_section(CONFIG_SECTION_REPLIES, c);
     clear_section(CONFIG_SECTION_TLS_REPORT, c);
+    clear_section(CONFIG_SECTION_CLUSTER, c);
     clear_section(CONFIG_SECTION_GLOBAL, c);
     config_origins_free(c->origins);
     free(c->path);

@@ -90,6 +90,14 @@ struct config_tls_report {
     usec_t spread;
 };
 
+/* `cluster {}`. Without `node` there is none. */
+struct config_cluster {
+    char *node, *credentials, *tls_ca_file, *tls_certificate, *tls_key, *module; /* or NULL */
+    struct config_texts servers, monitors;
+    int replicas;
+    bool has_log;
+};
+
 /* Quotas of a day each. */
 struct config_quotas {
     struct rate_rule *items;
@@ -370,6 +378,7 @@ struct config {
     struct config_texts defer_transports; /* `hold` of these transports is set already */
 
     struct config_tls_report tls_report;
+    struct config_cluster cluster;
 
     struct config_webhook *webhooks;
     size_t webhook_count;

@@ -604,6 +604,7 @@ int config_check(struct config_loader *l, struct config *c)
         config_check_feed(l, c);
     }
     err = err < 0 ? err : complete_tls_report(l, c);
+    config_check_cluster(l, c);
     err = err < 0 ? err : config_check_egress(l, c);
     config_check_heard(l, c);
     err = err < 0 ? err : config_check_tenants(l, c);

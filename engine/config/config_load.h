@@ -40,6 +40,8 @@ MUST_USE int config_check_tenants(struct config_loader *l, struct config *c);
 void config_check_dkim(struct config_loader *l, struct config *c);
 /* ... about suppression. errors: -ENOMEM */
 MUST_USE int config_check_suppressions(struct config_loader *l, struct config *c);
+/* ... about the cluster. */
+void config_check_cluster(struct config_loader *l, const struct config *c);
 void config_check_heard(struct config_loader *l, struct config *c);
 /* ... about the transports that their mail takes; after transports and routes. */
 void config_check_tenant_transports(struct config_loader *l, struct config *c);

@@ -33,6 +33,12 @@ const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
          "Daily reports by RFC 8460 (TLS-RPT): to each domain that asks for them, how sessions "
          "with "
          "its mail servers went under TLS. Without `from` nothing is counted, kept or sent."},
+    [CONFIG_SECTION_CLUSTER] =
+        {"cluster", NULL, "struct config",
+         "Several nodes as one outbound system, by way of NATS servers: [cluster.md](cluster.md) "
+         "says "
+         "what they share today and how to run the servers. Without `node` nothing is loaded, "
+         "started or paid for."},
     [CONFIG_SECTION_HTTP] =
         {"http", "ADDR:PORT", "struct config_http",
          "A TCP socket with the operators' interface: the same requests as over the control "
