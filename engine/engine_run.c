@@ -21,6 +21,7 @@
 #include "engine/inbound/listener.h"
 #include "engine/lane/lane_memory.h"
 #include "engine/limit/limits.h"
+#include "engine/nodes/nodes.h"
 #include "engine/order/order_book.h"
 #include "engine/order/suspension.h"
 #include "engine/outbound/dns_setup.h"
@@ -334,6 +335,9 @@ static int build_report_threads(struct engine *e)
 {
     int err = series_new(e, &e->series);
     if (err == 0) {
+        err = nodes_new(e, &e->nodes);
+    }
+    if (err == 0) {
         e->figures = queue_figures_keeper_new();
         err = e->figures == NULL ? -ENOMEM : 0;
     }
@@ -417,6 +421,9 @@ static int start_threads(struct engine *e)
         err = series_start(e->series);
     }
     if (err == 0) {
+        err = nodes_start(e->nodes);
+    }
+    if (err == 0) {
         err = http_start(e->http);
     }
     return err;
@@ -456,6 +463,7 @@ static void stop_threads(struct engine *e)
     clerk_stop(e->clerks[1]);
     http_stop(e->http);
     series_stop(e->series);
+    nodes_stop(e->nodes);
     for (uint32_t i = 0; i < e->worker_count; i++) {
         worker_thread_stop(e->workers[i]);
     }
@@ -485,6 +493,7 @@ static void free_all(struct engine *e)
     clerk_free(e->clerks[0]);
     clerk_free(e->clerks[1]);
     series_free(e->series);
+    nodes_free(e->nodes);
     queue_figures_keeper_free(e->figures);
     for (uint32_t i = 0; e->scheds != NULL && i < e->sched_count; i++) {
         sched_thread_free(e->scheds[i]);

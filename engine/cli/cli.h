@@ -49,7 +49,7 @@ int cli_unknown(const struct cli *cli, const struct cli_args *args, const struct
 cli_command cli_dkim;    /* cli_dkim.c */
 cli_command cli_restart; /* cli_drain.c */
 cli_command cli_drain;   /* cli_drain.c */
-cli_command cli_reload;  /* cli_reload.c */
+cli_command cli_reload;  /* cli_drain.c */
 cli_command cli_run, cli_check, cli_send, cli_version;
 cli_command cli_messages, cli_message;                                /* cli_messages.c */
 cli_command cli_destinations, cli_hosts, cli_transports, cli_sources; /* cli_destinations.c */
@@ -63,6 +63,7 @@ cli_command cli_why;                                                  /* cli_why
 cli_command cli_order, cli_resume, cli_orders, cli_flush;             /* cli_orders.c */
 cli_command cli_events;                                               /* cli_events.c */
 cli_command cli_inject;                                               /* cli_inject.c */
+cli_command cli_cluster;                                              /* cli_status.c */
 cli_command cli_status;                                               /* cli_status.c */
 cli_command cli_repair;                                               /* cli_repair.c */
 cli_command cli_trace;                                                /* cli_trace.c */

@@ -1,10 +1,13 @@
 /* `sluice check`: is the configuration right, and can the files that it names be read. */
+#include "base/error.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/cli_explain.h"
 #include "engine/config/config_lint.h"
 #include "engine/config/config_option.h"
 #include "engine/config/config_origin.h"
 #include "engine/key/key_ring.h"
+#include "engine/nodes/cluster_loader.h"
+#include "engine/nodes/server_probe.h"
 #include "engine/reply/reply_set.h"
 
 #include <errno.h>
@@ -108,6 +111,89 @@ static void check_keys(struct findings *f, const struct config *c)
     }
 }
 
+/* --- the cluster ------------------------------------------------------------------------------ */
+
+static void add_cluster(struct findings *f, const struct config *c, const char *option,
+                        bool is_warning, const char *text)
+{
+    char at[CONFIG_ORIGIN_BYTES], line[2 * CONFIG_ORIGIN_BYTES];
+    (void)config_origin(c, CONFIG_SECTION_CLUSTER, 0, option, at); /* or "default" */
+    (void)snprintf(line, sizeof(line), "%s: %s: %s%s", at, option, is_warning ? "warning: " : "",
+                   text);
+    add_finding(f, is_warning, line);
+}
+
+static void check_server(struct findings *f, const struct config *c, const char *server)
+{
+    struct server_probe p;
+    char text[SERVER_PROBE_TEXT];
+    int err = server_probe_ask(server, &p);
+    if (err != 0) {
+        (void)snprintf(text, sizeof(text),
+                       "%.120s does not answer (%s), so its version is not known; start it", server,
+                       err_str(err));
+        add_cluster(f, c, "servers", true, text);
+    } else if (!p.is_new_enough) {
+        (void)snprintf(text, sizeof(text),
+                       "%.120s is nats-server %s, where one of two compare-and-sets does not lose; "
+                       "install " SERVER_PROBE_OLDEST " or later",
+                       server, p.version);
+        add_cluster(f, c, "servers", false, text);
+    } else if (!p.has_jetstream) {
+        (void)snprintf(text, sizeof(text),
+                       "%.120s has no JetStream; write jetstream { } into its configuration",
+                       server);
+        add_cluster(f, c, "servers", false, text);
+    }
+}
+
+static void check_sync(struct findings *f, const struct config *c, const char *monitor)
+{
+    bool syncs = false;
+    char text[SERVER_PROBE_TEXT];
+    int err = server_probe_syncs(monitor, &syncs);
+    if (err != 0) {
+        (void)snprintf(text, sizeof(text),
+                       "%.120s does not say whether its server syncs every write (%s)", monitor,
+                       err_str(err));
+        add_cluster(f, c, "monitors", true, text);
+    } else if (!syncs) {
+        (void)snprintf(text, sizeof(text),
+                       "the server of %.120s acknowledges what a power cut can still lose; write "
+                       "jetstream { sync_interval: always } there",
+                       monitor);
+        add_cluster(f, c, "monitors", true, text);
+    }
+}
+
+static void check_cluster(struct findings *f, const struct config *c)
+{
+    const struct config_cluster *k = &c->cluster;
+    const struct cluster_module *module = NULL;
+    char text[CLUSTER_LOADER_TEXT];
+    if (k->node == NULL) {
+        return;
+    }
+    check_file(f, c, CONFIG_SECTION_CLUSTER, 0, "credentials", k->credentials);
+    check_file(f, c, CONFIG_SECTION_CLUSTER, 0, "tls_ca_file", k->tls_ca_file);
+    check_file(f, c, CONFIG_SECTION_CLUSTER, 0, "tls_certificate", k->tls_certificate);
+    check_file(f, c, CONFIG_SECTION_CLUSTER, 0, "tls_key", k->tls_key);
+    if (cluster_loader_load(k->module, &module, text) != 0) {
+        add_cluster(f, c, k->module != NULL ? "module" : "node", false, text);
+    }
+    for (size_t i = 0; i < k->servers.count; i++) {
+        check_server(f, c, k->servers.items[i]);
+    }
+    for (size_t i = 0; i < k->monitors.count; i++) {
+        check_sync(f, c, k->monitors.items[i]);
+    }
+    if (k->monitors.count == 0) {
+        add_cluster(f, c, "node", true,
+                    "nobody can say whether the servers sync every write; write monitors = "
+                    "{\"http://HOST:8222\", ...}");
+    }
+}
+
 static int check_findings(struct findings *f)
 {
     struct config *config = NULL;
@@ -117,6 +203,7 @@ static int check_findings(struct findings *f)
         check_files(f, config);
         check_replies(f, config);
         check_keys(f, config);
+        check_cluster(f, config);
         config_lint(config, &sink);
         if (f->explains) {
             cli_explain_all(f->cli, config);

@@ -1,5 +1,6 @@
-/* `sluice drain` and `sluice restart`: the daemon takes no mail and ends when what is due has gone out,
- * or ends and begins anew without a refused connection (drain.h). */
+/* `sluice reload`, `drain` and `restart`: the daemon reads its configuration again (reload.h), takes no
+ * mail and ends when what is due has gone out, or ends and begins anew without a refused connection
+ * (drain.h). */
 #include "base/clock.h"
 #include "engine/cli/api_client.h"
 #include "engine/cli/cli.h"
@@ -8,6 +9,63 @@
 #include "engine/config/config.h"
 
 #include <sysexits.h>
+
+static void print_texts(FILE *out, const json_t *texts)
+{
+    for (size_t i = 0; i < json_array_size(texts); i++) {
+        const char *text = json_string_value(json_array_get(texts, i));
+        cli_print_safe(out, text == NULL ? "" : text);
+        (void)fputc('\n', out);
+    }
+}
+
+static void print_restart(FILE *out, const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *o = json_array_get(list, i);
+        cli_print_safe(out, cli_member_text(o, "at"));
+        (void)fputs(": ", out);
+        cli_print_safe(out, cli_member_text(o, "option"));
+        (void)fputs(": ", out);
+        cli_print_safe(out, cli_member_text(o, "why"));
+        (void)fputc('\n', out);
+    }
+}
+
+static void print_answer(const struct cli *cli, const json_t *o)
+{
+    print_texts(cli->err, json_object_get(o, "complaints"));
+    print_texts(cli->err, json_object_get(o, "warnings"));
+    print_restart(cli->err, json_object_get(o, "restart"));
+    if (json_is_true(json_object_get(o, "reloaded"))) {
+        cli_print_safe(cli->out, cli_member_text(o, "file"));
+        (void)fputs(" is in force\n", cli->out);
+    } else {
+        (void)fprintf(cli->err, "sluice reload: ");
+        cli_print_safe(cli->err, cli_member_text(o, "error"));
+        (void)fputc('\n', cli->err);
+    }
+}
+
+int cli_reload(const struct cli *cli, const struct cli_args *args)
+{
+    struct api_answer answer;
+    (void)args; /* the command has no arguments */
+    int code = api_client_call(cli, "POST", "/v1/reload", NULL, &answer);
+    bool is_wrong = answer.status == 422;
+    json_t *o = code == 0 || is_wrong ? api_answer_object(&answer) : NULL;
+    if (o == NULL) {
+        code = api_client_complain(cli, "reload", &answer, code == 0 ? EX_PROTOCOL : code);
+    } else if (cli->is_json) {
+        (void)json_dumpf(o, cli->out, JSON_COMPACT); /* cli_main finds out when it cannot */
+        (void)fputc('\n', cli->out);
+    } else {
+        print_answer(cli, o);
+    }
+    json_decref(o);
+    api_answer_fini(&answer);
+    return o != NULL && is_wrong ? EX_CONFIG : code;
+}
 
 static void print_drain(const struct cli *cli, const json_t *o)
 {

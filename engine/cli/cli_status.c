@@ -1,9 +1,11 @@
-/* `sluice status`: the totals of the daemon (status_report.h). */
+/* `sluice status`: the totals of the daemon (status_report.h). `sluice cluster`: the nodes beside it, and
+ * `forget` (nodes_report.h). */
 #include "engine/cli/api_client.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/cli_table.h"
 
 #include <string.h>
+#include <sysexits.h>
 
 #define text_of   cli_member_text
 #define number_of cli_member_number
@@ -86,4 +88,61 @@ int cli_status(const struct cli *cli, const struct cli_args *args)
 {
     (void)args; /* the command has no arguments */
     return api_client_show(cli, "status", "/v1/status", cli_status_print, cli->out);
+}
+
+/* --- the cluster ------------------------------------------------------------------------------ */
+
+static void add_node(void *ctx, const json_t *o)
+{
+    struct cli_table *t = ctx;
+    char seen[CLI_WHEN_TEXT], started[CLI_WHEN_TEXT];
+    bool is_self = json_is_true(json_object_get(o, "self"));
+    cli_table_cell(t, "%s%s", text_of(o, "node"), is_self ? " (this one)" : "");
+    cli_table_text(t, text_of(o, "state"));
+    cli_table_text(t, text_of(o, "address"));
+    cli_table_text(t, cli_when_text(json_object_get(o, "seen"), cli_now(), seen));
+    cli_table_text(t, cli_when_text(json_object_get(o, "started"), cli_now(), started));
+    cli_table_number(t, number_of(o, "revision"));
+    cli_table_text(t, text_of(o, "version"));
+}
+
+static int forget_one(const struct cli *cli, const char *node)
+{
+    struct api_answer a = {.status = 0};
+    struct buf url;
+    buf_init(&url, 0);
+    api_client_url(&url, "/v1/cluster/", node);
+    int code = url.failed ? EX_OSERR : api_client_call(cli, "DELETE", url.data, NULL, &a);
+    if (code == 0 && cli->is_json) {
+        (void)fwrite(a.body.data, 1, a.body.len, cli->out); /* flushed and checked by cli_main */
+    } else if (code == 0) {
+        (void)fputs("forgotten: ", cli->out);
+        cli_print_safe(cli->out, node);
+        (void)fputc('\n', cli->out);
+    }
+    (void)api_client_complain(cli, "cluster", &a, code);
+    api_answer_fini(&a);
+    buf_fini(&url);
+    return code;
+}
+
+int cli_cluster(const struct cli *cli, const struct cli_args *args)
+{
+    static const struct cli_column columns[] = {
+        {"NODE", false},    {"STATE", false},   {"ADDRESS", false}, {"SEEN", false},
+        {"STARTED", false}, {"REVISION", true}, {"VERSION", false}, {NULL, false},
+    };
+    struct buf url;
+    if (args->argc > 0 && (strcmp(args->argv[0], "forget") != 0 || args->argc != 2)) {
+        (void)fprintf(cli->err, "sluice cluster: nothing, or forget NODE\n");
+        return EX_USAGE;
+    }
+    if (args->argc == 2) {
+        return forget_one(cli, args->argv[1]);
+    }
+    buf_init(&url, 0);
+    api_client_url(&url, "/v1/cluster", "");
+    return api_client_table(
+        cli, "cluster", &url, columns, add_node,
+        "no node: the configuration has no cluster, or its servers have not answered");
 }

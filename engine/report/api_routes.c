@@ -7,6 +7,7 @@
 #include "engine/http/page.h"
 #include "engine/lane/lane_order.h"
 #include "engine/lane/lane_report.h"
+#include "engine/nodes/nodes_report.h"
 #include "engine/report/config_report.h"
 #include "engine/report/counts_report.h"
 #include "engine/report/destination_report.h"
@@ -96,6 +97,16 @@ const struct api_route api_routes[] = {
      .place = API_FAST,
      .run = lane_order_give,
      .summary = "open, close or pace the lanes of a site"},
+    {.method = "GET",
+     .path = "/v1/cluster",
+     .place = API_FAST,
+     .run = nodes_report_list,
+     .summary = "the nodes of the cluster, as this one sees them"},
+    {.method = "DELETE",
+     .path = "/v1/cluster/:id",
+     .place = API_SLOW,
+     .run = nodes_report_forget,
+     .summary = "forget a node that is gone for good"},
     {.method = "GET",
      .path = "/v1/hosts",
      .place = API_FAST,

@@ -12,6 +12,7 @@
 #include "engine/http/api.h"
 #include "engine/http/clerk.h"
 #include "engine/inbound/listener.h"
+#include "engine/nodes/nodes_report.h"
 #include "engine/order/order_book.h"
 #include "engine/post/in_core.h"
 #include "engine/reply/reply_set.h"
@@ -709,6 +710,7 @@ void metrics_show(struct clerk *k, struct api_call *c)
     put_mailboxes(&p);
     put_listeners(&p);
     put_consumers(&p);
+    nodes_report_metrics(&p.out, p.engine);
     put_process(&p);
     if (p.out.failed) {
         api_error(c, 503, "unavailable", "out of memory");

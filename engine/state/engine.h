@@ -31,6 +31,7 @@ struct injector;
 struct listener;
 struct message;
 struct mailbox;
+struct nodes;
 struct order_book;
 struct suspensions;
 struct queue_figures_keeper;
@@ -78,6 +79,7 @@ struct engine {
     struct event_feed *feed;         /* NULL: no event log that can be read */
     struct spool_writer *writer;
     struct series *series;
+    struct nodes *nodes;   /* NULL: no cluster; nodes.h */
     struct limits *limits; /* what receivers allow, shared by all transports; limits.h */
     struct queue_figures_keeper *figures; /* queue_figures.h */
     struct tally *tally;                  /* counted by the spool writer; see tally.h */

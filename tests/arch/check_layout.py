@@ -26,7 +26,7 @@ ROOMS = [
     'engine/compose', 'engine/heard', 'engine/key', 'engine/state',
     'engine/post', 'engine/order', 'engine/tally', 'engine/tls_report', 'engine/worker', 'engine/trace', 'engine/outbound',
     'engine/inbound', 'engine/writer', 'engine/signer', 'engine/activator', 'engine/schedule', 'engine/feed',
-    'engine/http', 'engine/census', 'engine/lane', 'engine/suppression', 'engine/report', 'engine', 'engine/cli',
+    'engine/http', 'engine/census', 'engine/lane', 'engine/suppression', 'engine/nodes', 'engine/report', 'engine', 'engine/cli',
     'bench/tool', 'bench/sink', 'bench/source', 'bench/zone', 'bench/sim', 'bench/stage', 'bench',
 ]
 # Rooms that need less than their folder may.
@@ -520,7 +520,7 @@ def check_guards(tree):
 
 # What engine.config, the configuration of the start, is read for beside single options that only a
 # restart changes: sections of which that is true as a whole, and names and numbers of others.
-OF_THE_START = {'path', 'spool', 'dns', 'http_doors', 'http_door_count', 'webhooks', 'webhook_count',
+OF_THE_START = {'path', 'spool', 'dns', 'cluster', 'http_doors', 'http_door_count', 'webhooks', 'webhook_count',
                 'csvs', 'csv_count', 'listener_count', 'listeners[].name', 'listeners[].bind',
                 'transport_count', 'transports[].name',
                 'transports[].sched.process_limit'}  # first room; more is made when it grows

@@ -1,0 +1,33 @@
+/* Owns how the module is found. Called at the start, and by `sluice check`; does not open a client. */
+#include "engine/nodes/cluster_loader.h"
+
+#include "base/error.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+int cluster_loader_load(const char *path, const struct cluster_module **ret,
+                        char text[static CLUSTER_LOADER_TEXT])
+{
+    const char *file = path != NULL ? path : SLUICE_MODULE_PATH;
+    void *object = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (object == NULL) {
+        (void)snprintf(text, CLUSTER_LOADER_TEXT,
+                       "%s; install the package sluice-cluster, or name the module", dlerror());
+        return ERR_MISSING;
+    }
+    void *symbol = dlsym(object, CLUSTER_MODULE_SYMBOL);
+    cluster_module_get *get = NULL;
+    memcpy(&get, &symbol, sizeof(get)); /* C has no conversion between the two */
+    const struct cluster_module *module = get == NULL ? NULL : get();
+    if (module == NULL || module->version != CLUSTER_MODULE_VERSION) {
+        (void)snprintf(text, CLUSTER_LOADER_TEXT,
+                       "%.200s is the module of another version of sluice; install the one of %s",
+                       file, SLUICE_VERSION);
+        (void)dlclose(object); /* the complaint says all */
+        return ERR_SYNTAX;
+    }
+    *ret = module;
+    return 0;
+}

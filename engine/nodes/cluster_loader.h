@@ -1,0 +1,17 @@
+/* Loads the module that speaks to NATS servers. */
+#ifndef ENGINE_CLUSTER_LOADER_H
+#define ENGINE_CLUSTER_LOADER_H
+
+#include "base/attr.h"
+#include "engine/nodes/cluster_module.h"
+
+#define CLUSTER_LOADER_TEXT 400
+
+/* The module stays loaded until the process ends, as its library has threads.
+ *
+ * path    NULL: where it was installed
+ * errors  ERR_MISSING: it cannot be loaded; ERR_SYNTAX: it is another version's. text says why */
+MUST_USE int cluster_loader_load(const char *path, const struct cluster_module **ret,
+                                 char text[static CLUSTER_LOADER_TEXT]);
+
+#endif

@@ -1,0 +1,413 @@
+/* The module: keys and values of NATS JetStream by libnats. Loaded by cluster_loader.c; knows nothing
+ * of nodes or mail, and calls nothing of the daemon.
+ *
+ * What libnats does that shaped this: what is published while it reconnects would be sent late, so
+ * its buffer for that is off; a publish waits in a buffer for others unless it is told to send as
+ * soon as possible; a watcher blocks, so each has a thread, and after a reconnect it is made anew, as
+ * what it was subscribed to may be gone with a server.
+ *
+ * Concurrency: `buckets` and `watches` grow only, under `lock`; entries below their counts are
+ * immutable. The rest is set at open, or atomic. */
+#include "base/attr.h"
+#include "base/error.h"
+#include "engine/nodes/cluster_module.h"
+
+#include <errno.h>
+#include <nats/nats.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    NAME_SIZE = 64,
+    WATCH_LOOK_MS = 200, /* how soon a watch sees that it is to end */
+    RECONNECT_MS = 250,
+    PING_MS = 2000, /* a server that is silent for two of them is taken for lost */
+};
+
+struct bucket {
+    char name[NAME_SIZE];
+    kvStore *store;
+};
+
+struct watch {
+    struct cluster_client *client;
+    kvStore *store;
+    cluster_watcher *tell;
+    void *ctx;
+    pthread_t thread;
+};
+
+struct cluster_client {
+    natsOptions *options;
+    natsConnection *connection;
+    jsCtx *js;
+    int64_t timeout_ms;
+    int replicas;
+    pthread_mutex_t lock;
+    struct bucket buckets[CLUSTER_BUCKETS_MAX];
+    size_t bucket_count;
+    struct watch watches[CLUSTER_BUCKETS_MAX];
+    size_t watch_count;
+    /* any thread, atomic */
+    _Atomic uint32_t connects; /* how often a connection was made; 0: none yet */
+    _Atomic bool is_closing;
+};
+
+static int error_of(natsStatus s)
+{
+    switch ((int)s) {
+    case NATS_OK:
+        return 0;
+    case NATS_NOT_FOUND:
+        return ERR_MISSING;
+    case NATS_NO_MEMORY:
+        return -ENOMEM;
+    case NATS_TIMEOUT:
+        return -ETIMEDOUT;
+    case NATS_CONNECTION_CLOSED:
+    case NATS_CONNECTION_DISCONNECTED:
+    case NATS_NO_SERVER:
+    case NATS_NO_RESPONDERS:
+    case NATS_INSUFFICIENT_BUFFER: /* it reconnects, and keeps nothing for later */
+        return ERR_CLOSED;
+    case NATS_INVALID_ARG:
+    case NATS_SSL_ERROR:
+        return ERR_SYNTAX;
+    default:
+        return -EIO;
+    }
+}
+
+/* --- the connection --------------------------------------------------------------------------- */
+
+static void on_connected(natsConnection *connection, void *closure)
+{
+    struct cluster_client *c = closure;
+    /* Relaxed: a number that watches compare with what they saw before. */
+    (void)atomic_fetch_add_explicit(&c->connects, 1, memory_order_relaxed);
+}
+
+/* Errors of subscriptions, which libnats otherwise prints; what they lead to is seen elsewhere. */
+static void on_error(natsConnection *connection, natsSubscription *sub, natsStatus s, void *closure)
+{
+}
+
+static natsStatus set_tls(natsOptions *o, const struct cluster_options *from)
+{
+    natsStatus s = NATS_OK;
+    if (from->tls_ca_file != NULL || from->tls_certificate != NULL) {
+        s = natsOptions_SetSecure(o, true);
+    }
+    if (s == NATS_OK && from->tls_ca_file != NULL) {
+        s = natsOptions_LoadCATrustedCertificates(o, from->tls_ca_file);
+    }
+    if (s == NATS_OK && from->tls_certificate != NULL) {
+        s = natsOptions_LoadCertificatesChain(o, from->tls_certificate, from->tls_key);
+    }
+    return s;
+}
+
+static natsStatus set_options(struct cluster_client *c, const struct cluster_options *from)
+{
+    natsOptions *o = c->options;
+    const char **servers = calloc(from->server_count, sizeof(*servers));
+    if (servers == NULL) {
+        return NATS_NO_MEMORY;
+    }
+    for (size_t i = 0; i < from->server_count; i++) {
+        servers[i] = from->servers[i];
+    }
+    natsStatus s = natsOptions_SetServers(o, servers, (int)from->server_count);
+    free(servers);
+    s = s != NATS_OK ? s : natsOptions_SetName(o, from->name);
+    s = s != NATS_OK ? s : natsOptions_SetTimeout(o, c->timeout_ms);
+    s = s != NATS_OK ? s : natsOptions_SetMaxReconnect(o, -1);
+    s = s != NATS_OK ? s : natsOptions_SetReconnectWait(o, RECONNECT_MS);
+    s = s != NATS_OK ? s : natsOptions_SetReconnectJitter(o, RECONNECT_MS, RECONNECT_MS);
+    s = s != NATS_OK ? s : natsOptions_SetReconnectBufSize(o, 0);
+    s = s != NATS_OK ? s : natsOptions_SetPingInterval(o, PING_MS);
+    s = s != NATS_OK ? s : natsOptions_SetMaxPingsOut(o, 2);
+    s = s != NATS_OK ? s : natsOptions_SetSendAsap(o, true);
+    s = s != NATS_OK ? s : natsOptions_SetFailRequestsOnDisconnect(o, true);
+    s = s != NATS_OK ? s : natsOptions_SetErrorHandler(o, on_error, c);
+    s = s != NATS_OK ? s : natsOptions_SetReconnectedCB(o, on_connected, c);
+    s = s != NATS_OK ? s : natsOptions_SetRetryOnFailedConnect(o, true, on_connected, c);
+    if (s == NATS_OK && from->credentials != NULL) {
+        s = natsOptions_SetUserCredentialsFromFiles(o, from->credentials, NULL);
+    }
+    return s != NATS_OK ? s : set_tls(o, from);
+}
+
+static void client_close(struct cluster_client *c)
+{
+    if (c == NULL) {
+        return;
+    }
+    /* Release pairs with the acquire of run_watch; joining orders the rest. */
+    atomic_store_explicit(&c->is_closing, true, memory_order_release);
+    for (size_t i = 0; i < c->watch_count; i++) {
+        (void)pthread_join(c->watches[i].thread, NULL);
+    }
+    for (size_t i = 0; i < c->bucket_count; i++) {
+        kvStore_Destroy(c->buckets[i].store);
+    }
+    jsCtx_Destroy(c->js);
+    natsConnection_Destroy(c->connection);
+    natsOptions_Destroy(c->options);
+    (void)pthread_mutex_destroy(&c->lock);
+    free(c);
+    nats_ReleaseThreadMemory();
+}
+
+static int client_open(const struct cluster_options *options, struct cluster_client **ret)
+{
+    struct cluster_client *c = calloc(1, sizeof(*c));
+    if (c == NULL) {
+        return -ENOMEM;
+    }
+    (void)pthread_mutex_init(&c->lock, NULL); /* cannot fail with default attributes on Linux */
+    c->timeout_ms = options->timeout / 1000;
+    c->replicas = options->replicas;
+    jsOptions js;
+    natsStatus s = natsOptions_Create(&c->options);
+    s = s != NATS_OK ? s : set_options(c, options);
+    s = s != NATS_OK ? s : natsConnection_Connect(&c->connection, c->options);
+    if (s == NATS_OK) {
+        on_connected(c->connection, c);
+    }
+    s = s == NATS_NOT_YET_CONNECTED ? NATS_OK : s;
+    s = s != NATS_OK ? s : jsOptions_Init(&js);
+    if (s == NATS_OK) {
+        js.Wait = c->timeout_ms;
+        s = natsConnection_JetStream(&c->js, c->connection, &js);
+    }
+    if (s != NATS_OK) {
+        client_close(c);
+        return error_of(s);
+    }
+    *ret = c;
+    return 0;
+}
+
+static bool client_is_connected(struct cluster_client *c)
+{
+    return natsConnection_Status(c->connection) == NATS_CONN_STATUS_CONNECTED;
+}
+
+static void client_describe(struct cluster_client *c, char ret[CLUSTER_DESCRIPTION_SIZE])
+{
+    const char *text = NULL;
+    if (client_is_connected(c) &&
+        natsConnection_GetConnectedUrl(c->connection, ret, CLUSTER_DESCRIPTION_SIZE) == NATS_OK) {
+        return;
+    }
+    natsStatus s = natsConnection_GetLastError(c->connection, &text);
+    bool has_text = text != NULL && text[0] != '\0';
+    (void)snprintf(ret, CLUSTER_DESCRIPTION_SIZE, "%s", has_text ? text : natsStatus_GetText(s));
+}
+
+/* --- keys and values -------------------------------------------------------------------------- */
+
+static kvStore *find_store(struct cluster_client *c, const char *name)
+{
+    kvStore *found = NULL;
+    (void)pthread_mutex_lock(&c->lock);
+    for (size_t i = 0; i < c->bucket_count && found == NULL; i++) {
+        found = strcmp(c->buckets[i].name, name) == 0 ? c->buckets[i].store : NULL;
+    }
+    (void)pthread_mutex_unlock(&c->lock);
+    return found;
+}
+
+static int client_bucket(struct cluster_client *c, const char *name)
+{
+    kvStore *store = find_store(c, name);
+    kvConfig config;
+    if (store != NULL) {
+        return 0;
+    }
+    natsStatus s = js_KeyValue(&store, c->js, name);
+    if (s == NATS_NOT_FOUND) {
+        (void)kvConfig_Init(&config); /* fails for NULL only */
+        config.Bucket = name;
+        config.History = 1;
+        config.Replicas = c->replicas;
+        config.MaxValueSize = CLUSTER_VALUE_MAX;
+        config.StorageType = js_FileStorage;
+        s = js_CreateKeyValue(&store, c->js, &config);
+        if (s != NATS_OK && js_KeyValue(&store, c->js, name) == NATS_OK) {
+            s = NATS_OK; /* another node was first */
+        }
+    }
+    if (s != NATS_OK) {
+        return error_of(s);
+    }
+    int err = 0;
+    (void)pthread_mutex_lock(&c->lock);
+    if (c->bucket_count == CLUSTER_BUCKETS_MAX || strlen(name) >= NAME_SIZE) {
+        err = ERR_LIMIT;
+        kvStore_Destroy(store);
+    } else {
+        struct bucket *b = &c->buckets[c->bucket_count];
+        (void)snprintf(b->name, sizeof(b->name), "%s", name);
+        b->store = store;
+        c->bucket_count++;
+    }
+    (void)pthread_mutex_unlock(&c->lock);
+    return err;
+}
+
+static int client_get(struct cluster_client *c, const char *bucket, const char *key,
+                      struct cluster_value *ret)
+{
+    kvStore *store = find_store(c, bucket);
+    kvEntry *entry = NULL;
+    if (store == NULL) {
+        return ERR_MISSING;
+    }
+    natsStatus s = kvStore_Get(&entry, store, key);
+    if (s != NATS_OK) {
+        return error_of(s);
+    }
+    int len = kvEntry_ValueLen(entry);
+    void *data = malloc((size_t)len + 1);
+    if (data != NULL) {
+        memcpy(data, kvEntry_Value(entry), (size_t)len);
+        *ret = (struct cluster_value){data, (size_t)len, kvEntry_Revision(entry)};
+    }
+    kvEntry_Destroy(entry);
+    return data == NULL ? -ENOMEM : 0;
+}
+
+static int client_put(struct cluster_client *c, const char *bucket, const char *key,
+                      struct slice value, uint64_t *ret_revision)
+{
+    kvStore *store = find_store(c, bucket);
+    if (store == NULL) {
+        return ERR_MISSING;
+    }
+    return error_of(kvStore_Put(ret_revision, store, key, value.data, (int)value.len));
+}
+
+static int client_swap(struct cluster_client *c, const char *bucket, const char *key,
+                       struct slice value, uint64_t revision, uint64_t *ret_revision)
+{
+    kvStore *store = find_store(c, bucket);
+    if (store == NULL) {
+        return ERR_MISSING;
+    }
+    natsStatus s =
+        revision == 0
+            ? kvStore_Create(ret_revision, store, key, value.data, (int)value.len)
+            : kvStore_Update(ret_revision, store, key, value.data, (int)value.len, revision);
+    /* A wrong revision comes as an error without a status of its own; whether it was that one, the
+     * value tells. */
+    if (s == NATS_ERR) {
+        struct cluster_value is = {.data = NULL};
+        int err = client_get(c, bucket, key, &is);
+        uint64_t now = err == 0 ? is.revision : 0;
+        free(is.data);
+        return (err == 0 || err == ERR_MISSING) && now != revision ? ERR_AGAIN : -EIO;
+    }
+    return error_of(s);
+}
+
+static int client_remove(struct cluster_client *c, const char *bucket, const char *key)
+{
+    kvStore *store = find_store(c, bucket);
+    return store == NULL ? ERR_MISSING : error_of(kvStore_Delete(store, key));
+}
+
+/* --- watches ---------------------------------------------------------------------------------- */
+
+static bool is_closing(const struct cluster_client *c)
+{
+    return atomic_load_explicit(&c->is_closing, memory_order_acquire);
+}
+
+static void tell_entry(const struct watch *w, kvEntry *entry)
+{
+    if (entry == NULL) {
+        w->tell(w->ctx, NULL, NULL, 0, 0);
+    } else if (kvEntry_Operation(entry) == kvOp_Put) {
+        int len = kvEntry_ValueLen(entry);
+        const void *data = len == 0 ? "" : kvEntry_Value(entry);
+        w->tell(w->ctx, kvEntry_Key(entry), data, (size_t)len, kvEntry_Revision(entry));
+    } else {
+        w->tell(w->ctx, kvEntry_Key(entry), NULL, 0, kvEntry_Revision(entry));
+    }
+    kvEntry_Destroy(entry);
+}
+
+/* Until the connection was made anew, or the watcher failed. */
+static void run_watcher(const struct watch *w, kvWatcher *watcher)
+{
+    struct cluster_client *c = w->client;
+    uint32_t connects = atomic_load_explicit(&c->connects, memory_order_relaxed);
+    natsStatus s = NATS_OK;
+    while (!is_closing(c) && (s == NATS_OK || s == NATS_TIMEOUT) &&
+           atomic_load_explicit(&c->connects, memory_order_relaxed) == connects) {
+        kvEntry *entry = NULL;
+        s = kvWatcher_Next(&entry, watcher, WATCH_LOOK_MS);
+        if (s == NATS_OK) {
+            tell_entry(w, entry);
+        }
+    }
+}
+
+static void *run_watch(void *arg)
+{
+    struct watch *w = arg;
+    while (!is_closing(w->client)) {
+        kvWatcher *watcher = NULL;
+        if (client_is_connected(w->client) &&
+            kvStore_WatchAll(&watcher, w->store, NULL) == NATS_OK) {
+            run_watcher(w, watcher);
+            kvWatcher_Destroy(watcher);
+        } else {
+            nats_Sleep(WATCH_LOOK_MS);
+        }
+    }
+    nats_ReleaseThreadMemory();
+    return NULL;
+}
+
+static int client_watch(struct cluster_client *c, const char *bucket, cluster_watcher *tell,
+                        void *ctx)
+{
+    kvStore *store = find_store(c, bucket);
+    int err = store == NULL ? ERR_MISSING : 0;
+    (void)pthread_mutex_lock(&c->lock);
+    if (err == 0 && c->watch_count == CLUSTER_BUCKETS_MAX) {
+        err = ERR_LIMIT;
+    }
+    if (err == 0) {
+        struct watch *w = &c->watches[c->watch_count];
+        *w = (struct watch){.client = c, .store = store, .tell = tell, .ctx = ctx};
+        err = -pthread_create(&w->thread, NULL, run_watch, w);
+        c->watch_count += err == 0 ? 1 : 0;
+    }
+    (void)pthread_mutex_unlock(&c->lock);
+    return err;
+}
+
+__attribute__((visibility("default"))) const struct cluster_module *sluice_cluster_module(void)
+{
+    static const struct cluster_module module = {
+        .version = CLUSTER_MODULE_VERSION,
+        .open = client_open,
+        .close = client_close,
+        .is_connected = client_is_connected,
+        .describe = client_describe,
+        .bucket = client_bucket,
+        .get = client_get,
+        .put = client_put,
+        .swap = client_swap,
+        .remove = client_remove,
+        .watch = client_watch,
+    };
+    return &module;
+}

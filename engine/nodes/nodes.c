@@ -1,0 +1,523 @@
+/* The thread `cluster`.
+ *
+ * Concurrency: `seen`, `lease` and all about beats are the thread's own. What the module's watcher
+ * tells is put into `inbox`, and what others may see into `view`; both under `lock`, which nobody
+ * holds while he waits for anything. The client is made by the thread before it is published
+ * (release, acquire by nodes_forget) and closed when the thread has ended and nobody asks any more. */
+#include "engine/nodes/nodes.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/post.h"
+#include "engine/config/config.h"
+#include "engine/nodes/cluster_loader.h"
+#include "engine/nodes/server_probe.h"
+#include "engine/state/engine.h"
+#include "engine/state/settings.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#define BUCKET     "sluice_nodes"
+#define TIMEOUT    (2 * USEC_PER_SEC)
+#define RETRY      (1 * USEC_PER_SEC)
+#define INBOX_MAX  4096U
+#define UNSEEN_MAX (MEMBER_BEAT + MEMBER_LOOK_MAX) /* our own entry, until we hear nothing */
+
+/* What the watcher told. */
+struct told {
+    struct told *next;
+    uint64_t revision;
+    size_t len; /* of the value; SIZE_MAX: it was removed */
+    char key[NODE_ENTRY_NAME_MAX + 1];
+    char value[];
+};
+
+struct seen_node {
+    struct node_view view;
+    struct member member;
+};
+
+struct nodes {
+    /* set at creation */
+    struct engine *engine;
+    const struct config_cluster *config;
+    const struct cluster_module *module;
+    struct post post;
+    pthread_mutex_t lock;
+
+    /* owner thread only */
+    struct seen_node seen[NODES_MAX]; /* [seen_count], by name */
+    size_t seen_count;
+    struct node_entry own;
+    uint64_t own_revision;
+    usec_t next_beat, own_seen; /* boot time */
+    bool has_bucket, is_refused, has_double, is_joined;
+    bool told_full;
+
+    /* under `lock` */
+    struct told *inbox, **inbox_end;
+    size_t inbox_count;
+    struct nodes_view view;
+
+    /* any thread, atomic */
+    _Atomic(struct cluster_client *) client; /* NULL until the servers were found fit */
+};
+
+/* It goes on while the machine sleeps, which the monotonic clock does not. */
+static usec_t boot_time(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_BOOTTIME, &t); /* cannot fail with this clock */
+    return (usec_t)t.tv_sec * USEC_PER_SEC + t.tv_nsec / 1000;
+}
+
+/* --- what the watcher tells ------------------------------------------------------------------- */
+
+static void hear(void *ctx, const char *key, const void *data, size_t len, uint64_t revision)
+{
+    struct nodes *n = ctx;
+    if (key == NULL || strlen(key) > NODE_ENTRY_NAME_MAX || len > NODE_ENTRY_BYTES) {
+        return;
+    }
+    struct told *t = malloc(sizeof(*t) + len);
+    if (t == NULL) {
+        return; /* the next entry comes in five seconds */
+    }
+    t->next = NULL;
+    t->revision = revision;
+    t->len = data == NULL ? SIZE_MAX : len;
+    (void)snprintf(t->key, sizeof(t->key), "%s", key);
+    memcpy(t->value, data == NULL ? "" : data, data == NULL ? 0 : len);
+    (void)pthread_mutex_lock(&n->lock);
+    bool has_room = n->inbox_count < INBOX_MAX;
+    if (has_room) {
+        *n->inbox_end = t;
+        n->inbox_end = &t->next;
+        n->inbox_count++;
+    }
+    (void)pthread_mutex_unlock(&n->lock);
+    if (!has_room) {
+        free(t);
+    }
+    mailbox_wake(&n->post.box);
+}
+
+static struct told *take_inbox(struct nodes *n)
+{
+    (void)pthread_mutex_lock(&n->lock);
+    struct told *first = n->inbox;
+    n->inbox = NULL;
+    n->inbox_end = &n->inbox;
+    n->inbox_count = 0;
+    (void)pthread_mutex_unlock(&n->lock);
+    return first;
+}
+
+/* --- the others ------------------------------------------------------------------------------- */
+
+/* Where the node stands, or would. */
+static size_t find_place(const struct nodes *n, const char *name, bool *ret_is_there)
+{
+    size_t at = 0;
+    while (at < n->seen_count && strcmp(n->seen[at].view.entry.name, name) < 0) {
+        at++;
+    }
+    *ret_is_there = at < n->seen_count && strcmp(n->seen[at].view.entry.name, name) == 0;
+    return at;
+}
+
+static void forget_node(struct nodes *n, const char *name)
+{
+    bool is_there;
+    size_t at = find_place(n, name, &is_there);
+    if (is_there) {
+        n->seen_count--;
+        memmove(&n->seen[at], &n->seen[at + 1], (n->seen_count - at) * sizeof(n->seen[0]));
+        log_info("cluster: node %s was forgotten", name);
+    }
+}
+
+/* Somebody else puts entries under our name. */
+static void notice_double(struct nodes *n, const struct node_entry *e, uint64_t revision)
+{
+    if (e->start == n->own.start || e->is_leaving || revision < n->own_revision || n->has_double ||
+        n->own_revision == 0) {
+        return;
+    }
+    n->has_double = true;
+    log_error("cluster: another process at %s is node %s too; give each machine a node name of its "
+              "own",
+              e->address, e->name);
+}
+
+static void see_entry(struct nodes *n, const struct node_entry *e, uint64_t revision, usec_t now)
+{
+    bool is_there, is_self = strcmp(e->name, n->config->node) == 0;
+    size_t at = find_place(n, e->name, &is_there);
+    if (!is_there && n->seen_count == NODES_MAX) {
+        if (!n->told_full) {
+            log_warning("cluster: there are more than %u nodes; %s and others are not seen",
+                        NODES_MAX, e->name);
+        }
+        n->told_full = true;
+        return;
+    }
+    struct seen_node *s = &n->seen[at];
+    if (!is_there) {
+        memmove(s + 1, s, (n->seen_count - at) * sizeof(*s));
+        n->seen_count++;
+        *s = (struct seen_node){.view.is_self = is_self};
+        member_init(&s->member, revision, now);
+        if (!is_self) {
+            log_info("cluster: node %s at %s %s", e->name, e->address,
+                     e->is_leaving ? "has left" : "is there");
+        }
+    } else if (!is_self && e->is_leaving && !s->view.entry.is_leaving) {
+        log_info("cluster: node %s has left", e->name);
+    } else if (!is_self && e->start != s->view.entry.start) {
+        log_info("cluster: node %s at %s has started", e->name, e->address);
+    }
+    member_seen(&s->member, revision, now);
+    s->view.entry = *e;
+    s->view.revision = revision;
+    s->view.seen = clock_wall();
+    if (is_self) {
+        n->own_seen = now;
+        notice_double(n, e, revision);
+    }
+}
+
+static void read_inbox(struct nodes *n, usec_t now)
+{
+    struct told *next;
+    for (struct told *t = take_inbox(n); t != NULL; t = next) {
+        struct node_entry e;
+        next = t->next;
+        if (t->len == SIZE_MAX) {
+            forget_node(n, t->key);
+        } else if (node_entry_read(slice_make(t->value, t->len), &e) == 0 &&
+                   strcmp(e.name, t->key) == 0) {
+            see_entry(n, &e, t->revision, now);
+        } else {
+            log_warning("cluster: the entry of node %s is of no version that is known here",
+                        t->key);
+        }
+        free(t);
+    }
+}
+
+/* What a node is now that said nothing since. One that left is not missed. */
+static void judge_nodes(struct nodes *n, bool is_in_contact, usec_t now)
+{
+    for (size_t i = 0; i < n->seen_count; i++) {
+        struct seen_node *s = &n->seen[i];
+        enum member_state was = s->view.state;
+        s->view.state = member_look(&s->member, is_in_contact, now);
+        if (s->view.state != was && !s->view.entry.is_leaving && !s->view.is_self) {
+            log_info("cluster: node %s is %s", s->view.entry.name,
+                     member_state_text(s->view.state));
+        }
+    }
+}
+
+/* --- joining ---------------------------------------------------------------------------------- */
+
+static void refuse(struct nodes *n, const char *server, const char *what)
+{
+    (void)pthread_mutex_lock(&n->lock);
+    (void)snprintf(n->view.refusal, sizeof(n->view.refusal), "%.150s %.140s", server, what);
+    (void)pthread_mutex_unlock(&n->lock);
+    if (!n->is_refused) {
+        log_error("cluster: %s %s; this node stays alone", server, what);
+    }
+    n->is_refused = true;
+}
+
+/* Servers before the oldest one have two winners of one race; none of them is spoken to. true: one
+ * answered, and all that answered will do */
+static bool are_servers_fit(struct nodes *n)
+{
+    size_t answered = 0;
+    for (size_t i = 0; i < n->config->servers.count; i++) {
+        const char *server = n->config->servers.items[i];
+        struct server_probe p;
+        if (server_probe_ask(server, &p) != 0) {
+            continue;
+        }
+        answered++;
+        if (!p.is_new_enough || !p.has_jetstream) {
+            char what[128];
+            (void)snprintf(what, sizeof(what),
+                           p.is_new_enough ? "has no JetStream (version %s)"
+                                           : "is %s, and " SERVER_PROBE_OLDEST
+                                             " is the oldest that will do",
+                           p.version);
+            refuse(n, server, what);
+            return false;
+        }
+    }
+    n->is_refused = n->is_refused && answered == 0;
+    return answered > 0;
+}
+
+/* errors: of the module's open; ERR_AGAIN: no server that will do answers yet */
+static int open_client(struct nodes *n)
+{
+    const struct config_cluster *k = n->config;
+    char name[64];
+    struct cluster_client *client = NULL;
+    if (!are_servers_fit(n)) {
+        return ERR_AGAIN;
+    }
+    (void)snprintf(name, sizeof(name), "sluice %s", k->node);
+    const struct cluster_options options = {
+        .name = name,
+        .servers = k->servers.items,
+        .server_count = k->servers.count,
+        .credentials = k->credentials,
+        .tls_ca_file = k->tls_ca_file,
+        .tls_certificate = k->tls_certificate,
+        .tls_key = k->tls_key,
+        .replicas = k->replicas,
+        .timeout = TIMEOUT,
+    };
+    int err = n->module->open(&options, &client);
+    if (err != 0) {
+        refuse(n, "the client", err_str(err));
+        return err;
+    }
+    (void)pthread_mutex_lock(&n->lock);
+    n->view.refusal[0] = '\0';
+    (void)pthread_mutex_unlock(&n->lock);
+    atomic_store_explicit(&n->client, client, memory_order_release);
+    return 0;
+}
+
+static struct cluster_client *client_of(const struct nodes *n)
+{
+    return atomic_load_explicit(&n->client, memory_order_acquire);
+}
+
+static int open_bucket(struct nodes *n, struct cluster_client *client)
+{
+    int err = n->module->is_connected(client) ? n->module->bucket(client, BUCKET) : ERR_CLOSED;
+    if (err == 0) {
+        err = n->module->watch(client, BUCKET, hear, n);
+    }
+    n->has_bucket = err == 0;
+    return err;
+}
+
+static int put_own(struct nodes *n, struct cluster_client *client)
+{
+    char text[NODE_ENTRY_BYTES];
+    n->own.beats++;
+    size_t len = node_entry_write(&n->own, text);
+    uint64_t revision = 0;
+    int err = len == 0 ? -ENOMEM
+                       : n->module->put(client, BUCKET, n->config->node, slice_make(text, len),
+                                        &revision);
+    if (err == 0) {
+        n->own_revision = revision;
+    }
+    (void)pthread_mutex_lock(&n->lock);
+    n->view.puts += err == 0;
+    n->view.failed_puts += err != 0;
+    (void)pthread_mutex_unlock(&n->lock);
+    return err;
+}
+
+static void set_joined(struct nodes *n, bool is_joined)
+{
+    if (is_joined && !n->is_joined) {
+        log_info("cluster: this node, %s, is in the cluster", n->config->node);
+    } else if (!is_joined && n->is_joined) {
+        log_warning("cluster: the servers do not answer; this node goes on alone");
+    }
+    n->is_joined = is_joined;
+}
+
+/* --- the thread ------------------------------------------------------------------------------- */
+
+static void publish(struct nodes *n)
+{
+    struct cluster_client *client = client_of(n);
+    char server[CLUSTER_DESCRIPTION_SIZE] = "";
+    bool is_connected = client != NULL && n->module->is_connected(client);
+    if (client != NULL) {
+        n->module->describe(client, server);
+    }
+    (void)pthread_mutex_lock(&n->lock);
+    struct nodes_view *v = &n->view;
+    v->is_connected = is_connected;
+    memcpy(v->server, server, sizeof(server));
+    v->joined = n->is_joined && v->joined == 0 ? clock_wall() : v->joined;
+    v->joined = n->is_joined ? v->joined : 0;
+    v->is_joined = n->is_joined;
+    v->count = n->seen_count;
+    for (size_t i = 0; i < n->seen_count; i++) {
+        v->nodes[i] = n->seen[i].view;
+    }
+    if (n->has_double) {
+        (void)snprintf(v->refusal, sizeof(v->refusal), "another process is node %s too",
+                       n->config->node);
+    }
+    (void)pthread_mutex_unlock(&n->lock);
+}
+
+/* Put our entry when it is time. */
+static void beat(struct nodes *n, usec_t now)
+{
+    struct cluster_client *client = client_of(n);
+    if (now < n->next_beat) {
+        return;
+    }
+    int err = client != NULL ? 0 : open_client(n);
+    client = client_of(n);
+    if (err == 0 && !n->has_bucket) {
+        err = open_bucket(n, client);
+    }
+    if (err == 0) {
+        err = n->module->is_connected(client) ? put_own(n, client) : ERR_CLOSED;
+    }
+    n->next_beat = now + (err == 0 ? MEMBER_BEAT : RETRY);
+    set_joined(n, err == 0);
+}
+
+static void run_nodes(void *arg)
+{
+    struct nodes *n = arg;
+    struct letter letter;
+    post_assert_owner(&n->post);
+    while (!post_must_end(&n->post)) {
+        while (post_take(&n->post, &letter)) {
+            /* nobody writes to it; it is woken only */
+        }
+        beat(n, boot_time());
+        usec_t now = boot_time();
+        read_inbox(n, now);
+        judge_nodes(n, n->is_joined && now - n->own_seen < UNSEEN_MAX, now);
+        publish(n);
+        post_nap(&n->post, clock_mono() + (n->is_joined ? MEMBER_LOOK_MAX / 2 : RETRY));
+    }
+    struct cluster_client *client = client_of(n);
+    if (client != NULL && n->has_bucket && n->module->is_connected(client)) {
+        n->own.is_leaving = true;
+        (void)put_own(n, client); /* else they miss it after ten seconds */
+    }
+}
+
+/* --- start and stop --------------------------------------------------------------------------- */
+
+int nodes_new(struct engine *engine, struct nodes **ret)
+{
+    const struct config_cluster *config = &engine->config->cluster;
+    char text[CLUSTER_LOADER_TEXT];
+    *ret = NULL;
+    if (config->node == NULL) {
+        return 0;
+    }
+    struct nodes *n = calloc(1, sizeof(*n));
+    if (n == NULL) {
+        return -ENOMEM;
+    }
+    n->engine = engine;
+    n->config = config;
+    n->inbox_end = &n->inbox;
+    n->view.self = config->node;
+    (void)pthread_mutex_init(&n->lock, NULL); /* cannot fail with default attributes on Linux */
+    int err = cluster_loader_load(config->module, &n->module, text);
+    if (err != 0) {
+        log_error("cluster: %s", text);
+    }
+    err = err != 0 ? err : post_init(&n->post, 1);
+    if (err != 0) {
+        nodes_free(n);
+        return err;
+    }
+    (void)snprintf(n->own.name, sizeof(n->own.name), "%s", config->node);
+    (void)snprintf(n->own.address, sizeof(n->own.address), "%s",
+                   engine->settings->config->hostname);
+    (void)snprintf(n->own.version, sizeof(n->own.version), "%s", SLUICE_VERSION);
+    n->own.started = engine->started;
+    if (getrandom(&n->own.start, sizeof(n->own.start), 0) != sizeof(n->own.start)) {
+        n->own.start = (uint64_t)clock_wall(); /* two that start in the same microsecond */
+    }
+    *ret = n;
+    return 0;
+}
+
+int nodes_start(struct nodes *n)
+{
+    int err = n == NULL ? 0 : post_open(&n->post, 1);
+    return n == NULL || err != 0 ? err : post_start(&n->post, "cluster", run_nodes, n);
+}
+
+void nodes_stop(struct nodes *n)
+{
+    if (n != NULL) {
+        post_stop(&n->post);
+    }
+}
+
+void nodes_free(struct nodes *n)
+{
+    if (n == NULL) {
+        return;
+    }
+    if (n->module != NULL) {
+        n->module->close(client_of(n));
+    }
+    struct told *next;
+    for (struct told *t = take_inbox(n); t != NULL; t = next) {
+        next = t->next;
+        free(t);
+    }
+    post_fini(&n->post);
+    (void)pthread_mutex_destroy(&n->lock);
+    free(n);
+}
+
+/* --- for others ------------------------------------------------------------------------------- */
+
+void nodes_look(struct nodes *n, struct nodes_view *ret)
+{
+    *ret = (struct nodes_view){.self = NULL};
+    if (n != NULL) {
+        (void)pthread_mutex_lock(&n->lock);
+        *ret = n->view;
+        (void)pthread_mutex_unlock(&n->lock);
+    }
+}
+
+static int may_forget(struct nodes *n, const char *name)
+{
+    int err = ERR_MISSING;
+    (void)pthread_mutex_lock(&n->lock);
+    for (size_t i = 0; i < n->view.count; i++) {
+        const struct node_view *v = &n->view.nodes[i];
+        if (strcmp(v->entry.name, name) == 0) {
+            bool is_alive = !v->entry.is_leaving && v->state != MEMBER_GONE;
+            err = is_alive ? ERR_LOCKED : 0;
+        }
+    }
+    (void)pthread_mutex_unlock(&n->lock);
+    return err;
+}
+
+int nodes_forget(struct nodes *n, const char *name)
+{
+    struct cluster_client *client = n == NULL ? NULL : client_of(n);
+    if (client == NULL) {
+        return ERR_CLOSED;
+    }
+    int err = may_forget(n, name);
+    return err != 0 ? err : n->module->remove(client, BUCKET, name);
+}

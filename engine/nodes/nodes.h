@@ -1,0 +1,59 @@
+/* This node among the others. The thread `cluster` puts the node's entry every five seconds, sees
+ * those of the others come, change and stand still, and says so to whoever asks.
+ *
+ * What stands here holds with a cluster only (config.cluster.node); else nodes_new gives NULL, which
+ * every function below takes for "there is none". */
+#ifndef ENGINE_NODES_H
+#define ENGINE_NODES_H
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "engine/cluster/member.h"
+#include "engine/nodes/cluster_module.h"
+#include "engine/nodes/node_entry.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct engine;
+struct nodes;
+
+#define NODES_MAX 64U
+
+/* Loads the module. errors: -ENOMEM; ERR_MISSING, ERR_SYNTAX: of the module, which the log has */
+MUST_USE int nodes_new(struct engine *engine, struct nodes **ret);
+/* errors: -errno */
+MUST_USE int nodes_start(struct nodes *n);
+/* Says to the others that this node leaves, and ends the thread. Waits for a server 2 s at most. */
+void nodes_stop(struct nodes *n);
+void nodes_free(struct nodes *n);
+
+struct node_view {
+    struct node_entry entry;
+    uint64_t revision;
+    usec_t seen; /* wall: when its entry was last seen to change */
+    enum member_state state;
+    bool is_self;
+};
+
+struct nodes_view {
+    const char *self; /* the node's name; valid as long as the engine */
+    bool is_connected;
+    bool is_joined; /* its entry was put, and no other process says that it is this node */
+    usec_t joined;  /* wall: since when; 0: it is not */
+    char server[CLUSTER_DESCRIPTION_SIZE]; /* that it is connected to, or why to none */
+    char refusal[300];                     /* why it does not join; "": nothing speaks against it */
+    uint64_t puts, failed_puts;
+    size_t count;
+    struct node_view nodes[NODES_MAX]; /* by name */
+};
+
+/* What the thread saw last. Any thread but `cluster`, for a short time under its lock. */
+void nodes_look(struct nodes *n, struct nodes_view *ret);
+
+/* Take a node's entry away: it is gone for good. Waits for a server 2 s at most; any thread.
+ * errors: ERR_MISSING: no such node; ERR_LOCKED: it is alive; -ETIMEDOUT, ERR_CLOSED: of the server */
+MUST_USE int nodes_forget(struct nodes *n, const char *name);
+
+#endif

@@ -1,0 +1,133 @@
+/* Reads what the thread `cluster` saw last. Called on a clerk's thread; the slow one also waits for a
+ * server, when a node is forgotten. */
+#include "engine/nodes/nodes_report.h"
+
+#include "base/error.h"
+#include "engine/http/clerk.h"
+#include "engine/nodes/nodes.h"
+#include "engine/state/engine.h"
+#include "engine/tally/exposition.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* NULL: out of memory */
+static struct nodes_view *look(const struct engine *e)
+{
+    struct nodes_view *v = malloc(sizeof(*v));
+    if (v != NULL) {
+        nodes_look(e->nodes, v);
+    }
+    return v;
+}
+
+static const char *state_text(const struct node_view *n)
+{
+    return n->entry.is_leaving ? "left" : member_state_text(n->state);
+}
+
+static json_t *node_object(const struct node_view *n)
+{
+    json_t *o = json_object();
+    if (o != NULL) {
+        api_set_text(o, "node", slice_of(n->entry.name));
+        api_set_text(o, "state", slice_of(state_text(n)));
+        api_set_text(o, "address", slice_of(n->entry.address));
+        api_set_text(o, "version", slice_of(n->entry.version));
+        api_set_time(o, "seen", n->seen);
+        api_set_time(o, "started", n->entry.started);
+        api_set_number(o, "revision", n->revision);
+        (void)json_object_set_new(o, "self", json_boolean(n->is_self)); /* or it is missing */
+    }
+    return o;
+}
+
+void nodes_report_list(struct clerk *k, struct api_call *c)
+{
+    if (k->engine->nodes == NULL) {
+        api_end(c, false);
+        return;
+    }
+    struct nodes_view *v = look(k->engine);
+    json_t *end = v == NULL ? NULL
+                            : json_pack("{s:s, s:b, s:s}", "node", v->self, "connected",
+                                        v->is_connected, "server", v->server);
+    for (size_t i = 0; v != NULL && i < v->count; i++) {
+        api_put(c, node_object(&v->nodes[i]));
+    }
+    if (end == NULL) {
+        api_put(c, NULL);
+    } else if (v->is_joined) {
+        api_set_time(end, "joined", v->joined);
+    }
+    if (end != NULL && v->refusal[0] != '\0') {
+        api_set_text(end, "refusal", slice_of(v->refusal));
+    }
+    api_end_with(c, false, end);
+    free(v);
+}
+
+void nodes_report_forget(struct clerk *k, struct api_call *c)
+{
+    char name[NODE_ENTRY_NAME_MAX + 1];
+    struct slice argument = api_argument(c);
+    if (k->engine->nodes == NULL) {
+        api_error(c, 404, "missing",
+                  "this daemon is in no cluster; its configuration has no cluster { node }");
+        return;
+    }
+    if (argument.len >= sizeof(name) || memchr(argument.data, '\0', argument.len) != NULL) {
+        api_error(c, 404, "missing", "no such node is known");
+        return;
+    }
+    memcpy(name, argument.data, argument.len);
+    name[argument.len] = '\0';
+    int err = nodes_forget(k->engine->nodes, name);
+    if (err == 0) {
+        api_object(c, 200, json_pack("{s:s, s:b}", "node", name, "forgotten", 1));
+    } else if (err == ERR_MISSING) {
+        api_error(c, 404, "missing", "no such node is known");
+    } else if (err == ERR_LOCKED) {
+        api_error(c, 422, "wrong",
+                  "node %s is not gone: its entry changed within the last minute; stop it first",
+                  name);
+    } else {
+        api_error(c, 503, "unavailable", "the cluster's servers do not answer: %s", err_str(err));
+    }
+}
+
+static void put_one(struct buf *out, const char *name, enum exposition_kind kind, const char *help,
+                    double value)
+{
+    exposition_family(out, name, kind, help);
+    exposition_sample(out, name, NULL, value);
+}
+
+void nodes_report_metrics(struct buf *out, const struct engine *e)
+{
+    if (e->nodes == NULL) {
+        return;
+    }
+    struct nodes_view *v = look(e);
+    if (v == NULL) {
+        out->failed = true;
+        return;
+    }
+    size_t alive = 0, missed = 0;
+    for (size_t i = 0; i < v->count; i++) {
+        const struct node_view *n = &v->nodes[i];
+        alive += !n->entry.is_leaving && n->state == MEMBER_ALIVE;
+        missed += !n->entry.is_leaving && n->state != MEMBER_ALIVE;
+    }
+    put_one(out, "sluice_cluster_joined", EXPOSITION_GAUGE,
+            "1 while this node's entry is kept by the cluster's servers.", v->is_joined);
+    put_one(out, "sluice_cluster_nodes_alive", EXPOSITION_GAUGE,
+            "Nodes that said so within 10 s, this one included.", (double)alive);
+    put_one(out, "sluice_cluster_nodes_missed", EXPOSITION_GAUGE,
+            "Nodes that said nothing for 10 s and did not leave in order.", (double)missed);
+    put_one(out, "sluice_cluster_puts_total", EXPOSITION_COUNTER,
+            "Times that this node's entry was put.", (double)v->puts);
+    put_one(out, "sluice_cluster_failed_puts_total", EXPOSITION_COUNTER,
+            "Times that no server took it.", (double)v->failed_puts);
+    free(v);
+}
