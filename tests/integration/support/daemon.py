@@ -53,7 +53,7 @@ class Sluice:
                  sources=None, pools=None, dns=None, env=None, address='127.0.0.1',
                  http=None, event_log=None, tenants=None,
                  webhooks=None, csvs=None, replies=None, providers=None, domains=None, dkims=None,
-                 tls_report=None, suppressions=None):
+                 tls_report=None, suppressions=None, cluster=None):
         self.folder = str(folder)
         self.address = address
         self.port = free_port(address)
@@ -79,7 +79,7 @@ class Sluice:
         self.sources, self.pools = sources or {}, pools or {}
         self.event_log, self.webhooks, self.csvs = event_log or {}, webhooks or {}, csvs or {}
         self.replies, self.tls_report = replies or {}, tls_report or {}
-        self.dkims = dkims or {}
+        self.dkims, self.cluster = dkims or {}, cluster or {}
         self.suppressions = suppressions or {}
         self.providers, self.domains = providers or {}, domains or {}
         self.routes = routes or {'*': ('smtp', None)}
@@ -99,6 +99,7 @@ class Sluice:
             text += section(f'csv "{path}"', options)
         text += section('replies', self.replies) if self.replies else ''
         text += section('tls_report', self.tls_report) if self.tls_report else ''
+        text += section('cluster', self.cluster) if self.cluster else ''
         text += section('dns', self.dns)
         text += section(f'listener "{self.address}:{self.port}"', self.listener)
         if self.http is not None:

