@@ -35,6 +35,7 @@ enum limit_reaction_cause {
     LIMIT_DONE_BY_ORDER,
     LIMIT_DONE_BY_ACCEPTANCE, /* the receiver took something again */
     LIMIT_DONE_BY_TIME,       /* what an order closed is open at its end */
+    LIMIT_DONE_BY_PEER,       /* another node of the cluster did it: limits_obey */
 };
 
 struct limit_reaction {
@@ -65,6 +66,20 @@ void limits_reaction_watch(struct limits *l, void (*wake)(void *ctx), void *ctx)
 /* returns the number of the next one: those before it can be read now, and wake may not tell of them
  * any more */
 uint64_t limits_reaction_await(struct limits *l);
+
+/* What another node learned of a lane. */
+struct limit_lesson {
+    enum limit_reaction_kind kind; /* LIMIT_REACTED_CLOSED, _OPENED or _PACE */
+    usec_t span;                   /* of a closure */
+    double value;                  /* of a pace, a second */
+    unsigned unit;                 /* enum pace_unit, of a pace */
+    bool is_ordered;               /* of a closure: by an operator, so it ends without a probe */
+    struct slice rule, text;
+};
+/* Does the same to the lane here, unless what it knows itself is stricter; it is made where there is
+ * none yet. errors: as limits_hold; ERR_SYNTAX: such a lesson cannot be */
+MUST_USE int limits_obey(struct limits *l, const struct limit_key *key,
+                         const struct limit_lesson *what, usec_t now);
 
 /* --- lanes ------------------------------------------------------------------------------------ */
 

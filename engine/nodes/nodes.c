@@ -1,8 +1,8 @@
 /* The thread `cluster`.
  *
- * Concurrency: `seen`, `lease` and all about beats are the thread's own. What the module's watcher
- * tells is put into `inbox`, and what others may see into `view`; both under `lock`, which nobody
- * holds while he waits for anything. The client is made by the thread before it is published
+ * Concurrency: `seen` and all about beats are the thread's own. What the module's watchers tell comes
+ * by inboxes; what others may see is `view`, under `lock`, which nobody holds while he waits for
+ * anything. The client is made by the thread before it is published
  * (release, acquire by nodes_forget) and closed when the thread has ended and nobody asks any more. */
 #include "engine/nodes/nodes.h"
 
@@ -11,6 +11,8 @@
 #include "base/post.h"
 #include "engine/config/config.h"
 #include "engine/nodes/cluster_loader.h"
+#include "engine/nodes/inbox.h"
+#include "engine/nodes/lessons.h"
 #include "engine/nodes/server_probe.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
@@ -30,15 +32,6 @@
 #define INBOX_MAX  4096U
 #define UNSEEN_MAX (MEMBER_BEAT + MEMBER_LOOK_MAX) /* our own entry, until we hear nothing */
 
-/* What the watcher told. */
-struct told {
-    struct told *next;
-    uint64_t revision;
-    size_t len; /* of the value; SIZE_MAX: it was removed */
-    char key[NODE_ENTRY_NAME_MAX + 1];
-    char value[];
-};
-
 struct seen_node {
     struct node_view view;
     struct member member;
@@ -51,19 +44,19 @@ struct nodes {
     const struct cluster_module *module;
     struct post post;
     pthread_mutex_t lock;
+    struct inbox inbox;
+    struct lessons lessons;
 
     /* owner thread only */
     struct seen_node seen[NODES_MAX]; /* [seen_count], by name */
     size_t seen_count;
     struct node_entry own;
     uint64_t own_revision;
-    usec_t next_beat, own_seen; /* boot time */
-    bool has_bucket, is_refused, has_double, is_joined;
+    usec_t next_beat, next_look, own_seen; /* boot time */
+    bool has_bucket, has_lessons, is_refused, has_double, is_joined;
     bool told_full;
 
     /* under `lock` */
-    struct told *inbox, **inbox_end;
-    size_t inbox_count;
     struct nodes_view view;
 
     /* any thread, atomic */
@@ -80,44 +73,19 @@ static usec_t boot_time(void)
 
 /* --- what the watcher tells ------------------------------------------------------------------- */
 
-static void hear(void *ctx, const char *key, const void *data, size_t len, uint64_t revision)
+static void wake(void *ctx)
 {
     struct nodes *n = ctx;
-    if (key == NULL || strlen(key) > NODE_ENTRY_NAME_MAX || len > NODE_ENTRY_BYTES) {
-        return;
-    }
-    struct told *t = malloc(sizeof(*t) + len);
-    if (t == NULL) {
-        return; /* the next entry comes in five seconds */
-    }
-    t->next = NULL;
-    t->revision = revision;
-    t->len = data == NULL ? SIZE_MAX : len;
-    (void)snprintf(t->key, sizeof(t->key), "%s", key);
-    memcpy(t->value, data == NULL ? "" : data, data == NULL ? 0 : len);
-    (void)pthread_mutex_lock(&n->lock);
-    bool has_room = n->inbox_count < INBOX_MAX;
-    if (has_room) {
-        *n->inbox_end = t;
-        n->inbox_end = &t->next;
-        n->inbox_count++;
-    }
-    (void)pthread_mutex_unlock(&n->lock);
-    if (!has_room) {
-        free(t);
-    }
     mailbox_wake(&n->post.box);
 }
 
-static struct told *take_inbox(struct nodes *n)
+static void hear_node(void *ctx, const char *key, const void *data, size_t len, uint64_t revision)
 {
-    (void)pthread_mutex_lock(&n->lock);
-    struct told *first = n->inbox;
-    n->inbox = NULL;
-    n->inbox_end = &n->inbox;
-    n->inbox_count = 0;
-    (void)pthread_mutex_unlock(&n->lock);
-    return first;
+    struct nodes *n = ctx;
+    if (key != NULL) {
+        (void)inbox_put(&n->inbox, key, data, len, revision); /* else in five seconds again */
+        wake(n);
+    }
 }
 
 /* --- the others ------------------------------------------------------------------------------- */
@@ -197,10 +165,10 @@ static void see_entry(struct nodes *n, const struct node_entry *e, uint64_t revi
 static void read_inbox(struct nodes *n, usec_t now)
 {
     struct told *next;
-    for (struct told *t = take_inbox(n); t != NULL; t = next) {
+    for (struct told *t = inbox_take(&n->inbox); t != NULL; t = next) {
         struct node_entry e;
         next = t->next;
-        if (t->len == SIZE_MAX) {
+        if (!t->is_put) {
             forget_node(n, t->key);
         } else if (node_entry_read(slice_make(t->value, t->len), &e) == 0 &&
                    strcmp(e.name, t->key) == 0) {
@@ -309,7 +277,7 @@ static int open_bucket(struct nodes *n, struct cluster_client *client)
 {
     int err = n->module->is_connected(client) ? n->module->bucket(client, BUCKET) : ERR_CLOSED;
     if (err == 0) {
-        err = n->module->watch(client, BUCKET, hear, n);
+        err = n->module->watch(client, BUCKET, hear_node, n);
     }
     n->has_bucket = err == 0;
     return err;
@@ -384,6 +352,10 @@ static void beat(struct nodes *n, usec_t now)
     if (err == 0 && !n->has_bucket) {
         err = open_bucket(n, client);
     }
+    if (err == 0 && !n->has_lessons) {
+        err = lessons_open(&n->lessons, client);
+        n->has_lessons = err == 0;
+    }
     if (err == 0) {
         err = n->module->is_connected(client) ? put_own(n, client) : ERR_CLOSED;
     }
@@ -402,10 +374,14 @@ static void run_nodes(void *arg)
         }
         beat(n, boot_time());
         usec_t now = boot_time();
+        lessons_work(&n->lessons);
         read_inbox(n, now);
-        judge_nodes(n, n->is_joined && now - n->own_seen < UNSEEN_MAX, now);
-        publish(n);
-        post_nap(&n->post, clock_mono() + (n->is_joined ? MEMBER_LOOK_MAX / 2 : RETRY));
+        if (now >= n->next_look) {
+            n->next_look = now + MEMBER_LOOK_MAX / 4;
+            judge_nodes(n, n->is_joined && now - n->own_seen < UNSEEN_MAX, now);
+            publish(n);
+        }
+        post_nap(&n->post, clock_mono() + (n->is_joined ? LESSONS_LOOK : RETRY));
     }
     struct cluster_client *client = client_of(n);
     if (client != NULL && n->has_bucket && n->module->is_connected(client)) {
@@ -430,13 +406,17 @@ int nodes_new(struct engine *engine, struct nodes **ret)
     }
     n->engine = engine;
     n->config = config;
-    n->inbox_end = &n->inbox;
+    inbox_init(&n->inbox, INBOX_MAX);
     n->view.self = config->node;
     (void)pthread_mutex_init(&n->lock, NULL); /* cannot fail with default attributes on Linux */
+    lessons_init(&n->lessons, engine->limits, NULL, config->node);
+    n->lessons.wake = wake;
+    n->lessons.ctx = n;
     int err = cluster_loader_load(config->module, &n->module, text);
     if (err != 0) {
         log_error("cluster: %s", text);
     }
+    n->lessons.module = n->module;
     err = err != 0 ? err : post_init(&n->post, 1);
     if (err != 0) {
         nodes_free(n);
@@ -475,11 +455,8 @@ void nodes_free(struct nodes *n)
     if (n->module != NULL) {
         n->module->close(client_of(n));
     }
-    struct told *next;
-    for (struct told *t = take_inbox(n); t != NULL; t = next) {
-        next = t->next;
-        free(t);
-    }
+    inbox_fini(&n->inbox);
+    lessons_fini(&n->lessons);
     post_fini(&n->post);
     (void)pthread_mutex_destroy(&n->lock);
     free(n);
@@ -494,6 +471,9 @@ void nodes_look(struct nodes *n, struct nodes_view *ret)
         (void)pthread_mutex_lock(&n->lock);
         *ret = n->view;
         (void)pthread_mutex_unlock(&n->lock);
+        ret->sent = atomic_load_explicit(&n->lessons.sent, memory_order_relaxed);
+        ret->unsent = atomic_load_explicit(&n->lessons.unsent, memory_order_relaxed);
+        ret->obeyed = atomic_load_explicit(&n->lessons.obeyed, memory_order_relaxed);
     }
 }
 

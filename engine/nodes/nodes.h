@@ -45,6 +45,7 @@ struct nodes_view {
     char server[CLUSTER_DESCRIPTION_SIZE]; /* that it is connected to, or why to none */
     char refusal[300];                     /* why it does not join; "": nothing speaks against it */
     uint64_t puts, failed_puts;
+    uint64_t sent, unsent, obeyed; /* what lanes learned: lessons.h */
     size_t count;
     struct node_view nodes[NODES_MAX]; /* by name */
 };

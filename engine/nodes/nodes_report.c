@@ -129,5 +129,12 @@ void nodes_report_metrics(struct buf *out, const struct engine *e)
             "Times that this node's entry was put.", (double)v->puts);
     put_one(out, "sluice_cluster_failed_puts_total", EXPOSITION_COUNTER,
             "Times that no server took it.", (double)v->failed_puts);
+    put_one(out, "sluice_cluster_lessons_sent_total", EXPOSITION_COUNTER,
+            "Closures, openings and paces of lanes that the other nodes were told of.",
+            (double)v->sent);
+    put_one(out, "sluice_cluster_lessons_unsent_total", EXPOSITION_COUNTER,
+            "Those that no server took.", (double)v->unsent);
+    put_one(out, "sluice_cluster_lessons_obeyed_total", EXPOSITION_COUNTER,
+            "Those of other nodes that hold here too.", (double)v->obeyed);
     free(v);
 }

@@ -47,6 +47,8 @@ static struct slice cause_of(const struct limit_reaction *r)
         return SLICE("accepted");
     case LIMIT_DONE_BY_TIME:
         return SLICE("time");
+    case LIMIT_DONE_BY_PEER:
+        return SLICE("cluster");
     case LIMIT_DONE_BY_REPLY:
     default:
         return slice_of(reply_class_text((enum reply_class)r->class));

@@ -1,5 +1,6 @@
 """Nodes of a cluster see each other come, stand still and leave, by way of three NATS servers; a daemon without a
 cluster has nothing of it."""
+import datetime
 import os
 import re
 import signal
@@ -10,6 +11,7 @@ import threading
 import pytest
 
 from support import api
+from support.client import message, submit
 from support.daemon import BUILD, PROGRAM
 from support.nats import NatsCluster, section
 from support.wait import until
@@ -34,6 +36,10 @@ def states(daemon):
 def wait_states(daemon, patience=30, **wanted):
     until(lambda: wanted.items() <= states(daemon).items(),
           lambda: f'{wanted}: {states(daemon)}\n{daemon.log()[-2000:]}', patience)
+
+
+def time_of(event):
+    return datetime.datetime.fromisoformat(event['event_time'].replace('Z', '+00:00')).timestamp()
 
 
 def threads(daemon):
@@ -163,6 +169,58 @@ def test_same_name(nodes):
     other = nodes('twin').start()
     other.wait_log('give each machine a node name of its own', 20)
     a.wait_log('give each machine a node name of its own', 20)
+
+
+def test_lesson(nats, place, report_table):
+    """What a receiver says to one node holds at the other: closed, paced, opened, within a tenth of a second."""
+    def answers(verb, argument, session):
+        if verb == 'RCPT' and session.peer[0] == '127.0.0.11':
+            return f'554 5.7.1 Service unavailable; Client host [{session.peer[0]}] blocked using zen.test'
+        return None
+    receiver = place.receiver(answers=answers)
+    settings = {'routes': {'*': ('smtp', receiver.nexthop)},
+                'sources': {'s1': {'address': '127.0.0.11'}, 's2': {'address': '127.0.0.12'}},
+                'pools': {'all': {'sources': ['s1', 's2']}}, 'transports': {'smtp': {'source_pool': 'all'}}}
+    a, b = (place.sluice(cluster=section(name, nats), **settings) for name in ('teacher', 'pupil'))
+    wait_states(a, teacher='alive', pupil='alive')
+    wait_states(b, teacher='alive', pupil='alive')
+    for n in range(4):
+        submit(a, 'a@a.test', [f'{n}@x.test'], message())
+
+    # The receiver refused one source at the teacher; the pupil, which sent nothing, keeps away from it.
+    learned = a.wait_event('Reaction', reaction='closed', source='s1')
+    [told] = b.wait_events('Reaction', reaction='closed', source='s1')
+    assert told['cause'] == 'cluster' and 'zen.test' in told['text'] and learned['cause'] != 'cluster'
+    lane = {row['source']: row for row in b.query('lanes') if 'source' in row}['s1']
+    assert lane['state'] == 'closed' and 'zen.test' in lane['closed']['text'], lane
+    receiver.wait(4)
+    submit(b, 'a@a.test', ['b@x.test'], message())
+    receiver.wait(5)
+    assert {m.peer for m in list(receiver.messages)} == {'127.0.0.12'}
+
+    # There and back, so often that the time can be told.
+    site, spans = receiver.nexthop, []
+    for number in range(10):
+        giver, taker = (a, b) if number % 2 == 0 else (b, a)
+        done = giver.command('lanes', 'close', site, '--source', 's2', '--for', f'{600 + number}s')
+        assert done.returncode == 0, done.stderr
+        [*_, given] = giver.wait_events('Reaction', reaction='closed', source='s2', cause='order',
+                                        count=number // 2 + 1)
+        [*_, taken] = taker.wait_events('Reaction', reaction='closed', source='s2', cause='cluster',
+                                        count=number // 2 + 1)
+        spans.append(time_of(taken) - time_of(given))
+        assert giver.command('lanes', 'open', site, '--source', 's2').returncode == 0
+        taker.wait_events('Reaction', reaction='opened', source='s2', cause='cluster', count=number // 2 + 1)
+    assert a.command('lanes', 'pace', site, '7/s', '--source', 's2').returncode == 0
+    b.wait_event('Reaction', reaction='paced', source='s2', cause='cluster', value=7)
+    spans.sort()
+    report_table('what one node learns, at another', f'{len(spans)} closures, ms until they hold there: '
+                 f'{", ".join(f"{span * 1000:.1f}" for span in spans)}')
+    assert spans[0] <= 0.1, spans  # a busy machine makes any one of them late
+    # Nothing goes back to where it came from: each closure of s2 was ordered once and obeyed once.
+    for daemon in (a, b):
+        closed = daemon.of('Reaction', reaction='closed', source='s2')
+        assert len(closed) == 10 and len([e for e in closed if e['cause'] == 'cluster']) == 5, closed
 
 
 def test_reload(nodes):
