@@ -4,7 +4,6 @@
 #include "engine/outbound/outbound.h"
 
 #include "base/error.h"
-#include "engine/limit/limits_figures.h"
 #include "engine/outbound/outbound_private.h"
 #include "engine/outbound/outbound_tls.h"
 #include "engine/outbound/refusal.h"
@@ -119,169 +118,6 @@ static struct outbound *new_connection(struct worker *w, const struct delivery *
     return c;
 }
 
-/* --- reports ---------------------------------------------------------------------------------- */
-
-static void send_report(struct worker *w, struct delivery *d)
-{
-    struct outbox *to = &w->to_scheds[d->transport % w->engine->sched_count];
-    if (d->again || d->is_refused) {
-        letter_put_report(to, d); /* wakes at once: mail waits for a new connection, or should not
-                                   * be sent any more */
-    } else {
-        letter_put_patient_report(to, d);
-    }
-}
-
-static bool may_be_reused(const struct outbound *c)
-{
-    return !c->is_leaving && !c->is_relaxed &&
-           !atomic_load_explicit(&c->worker->is_draining, memory_order_relaxed) &&
-           !egress_is_closed(c->worker->engine->orders, c->egress.source);
-}
-
-/* What the report says of the connection and its server. */
-static void describe_connection(struct outbound *c, struct delivery *d, bool server_failed)
-{
-    d->connection_open = may_be_reused(c);
-    d->connection_ends = c->is_leaving = c->is_awaited = !d->connection_open;
-    d->depth = c->is_ready && c->has_core ? smtp_client_depth(&c->smtp) : 0;
-    d->is_out_of_step = c->is_out_of_step || (c->has_core && c->smtp.is_out_of_step);
-    /* An end by BDAT that could not be believed may have been taken all the same: by DATA, whose 354
-     * stands between the replies to the envelope and to the end, it can be told. Otherwise the
-     * message would come again and again. */
-    if (c->has_core && c->smtp.is_out_of_step && c->smtp.features.has_chunking) {
-        c->notes |= DELIVERY_NOTE_DATA;
-    }
-    d->server_notes = c->notes;
-    d->server_failed = server_failed;
-}
-
-static struct request_rules rules_of(const struct worker *w)
-{
-    const struct settings *s = settings_of(w->engine);
-    return (struct request_rules){s->replies, w->matcher, s->serial};
-}
-
-/* Ends a delivery: the spool writer gets the recipients' results, the scheduler the report. */
-static void finish_request(struct worker *w, struct request *r,
-                           const struct request_session *session)
-{
-    struct delivery *d = r->delivery;
-    const struct request_rules rules = rules_of(w);
-    request_finish(r, session, &rules, w->to_writer);
-    send_report(w, d);
-}
-
-static struct request_session session_of(const struct outbound *c)
-{
-    return (struct request_session){
-        .host = &c->hosts->list[c->host],
-        .address = c->address,
-        .tls = c->tls,
-        .source = egress_source_name(&c->egress),
-    };
-}
-
-static void finish_here(struct outbound *c, struct request *r, bool server_failed)
-{
-    const struct request_session session = session_of(c);
-    describe_connection(c, r->delivery, server_failed);
-    finish_request(c->worker, r, &session);
-}
-
-/* Gives the delivery back to the scheduler, which places it on another connection. If its last
- * transaction here decided no recipient, the next one at this server would not either: it then goes
- * to another server, or it could come back for ever.  tried: it must not come to this server again
- */
-static void send_again(struct outbound *c, struct request *r, bool tried, bool server_failed)
-{
-    struct delivery *d = r->delivery;
-    list_remove(&r->link);
-    describe_connection(c, d, server_failed);
-    d->again = true;
-    d->server_tried = tried || r->was_in_vain;
-    d->feedback = SCHED_NEUTRAL;
-    d->has_deferred = false;
-    send_report(c->worker, d);
-}
-
-/* Hands the delivery to the scheduler thread, which says what becomes of the recipients that are held.
- */
-static void send_refused(struct outbound *c, struct request *r, bool is_complete,
-                         bool server_failed)
-{
-    struct delivery *d = r->delivery;
-    list_remove(&r->link);
-    describe_connection(c, d, server_failed);
-    r->refusal->is_complete = is_complete;
-    d->is_refused = true;
-    send_report(c->worker, d);
-}
-
-static struct slice provider_of(const struct outbound *c)
-{
-    const struct config_receiver *provider = c->options->provider_section;
-    return provider == NULL ? SLICE("") : slice_of(provider->options.name);
-}
-
-/* Whether the refusal is about more than the recipients that it was said of. */
-static bool is_wider(struct outbound *c, struct request *r, const struct outcome_verdict *v)
-{
-    if (v->class == OUTCOME_SUCCESS || v->code == 0) {
-        return false;
-    }
-    struct request_session session = session_of(c);
-    session.figure = limits_figure_of(c->worker->engine->limits, provider_of(c), session.source);
-    const struct request_rules rules = rules_of(c->worker);
-    bool was_refused = r->refusal != NULL;
-    bool is_held = request_weigh(r, v, &session, &rules);
-    if (is_held && !was_refused) {
-        r->refusal->ours = egress_address(&c->egress, &c->hosts->list[c->host], &c->stream);
-    }
-    return is_held;
-}
-
-/* This server will decide no further recipient of the delivery: it ends, or goes to the next
- * server. */
-static void leave_server(struct outbound *c, struct request *r, bool server_failed)
-{
-    if (request_is_undecided(r) && !r->is_final) {
-        send_again(c, r, true, server_failed);
-    } else {
-        finish_here(c, r, server_failed);
-    }
-}
-
-/* Gives back every delivery that waits. The server has seen none of them, so they may be placed at
- * the same server again. */
-static void send_all_again(struct outbound *c)
-{
-    while (!list_is_empty(&c->waiting)) {
-        struct request *r = list_first(&c->waiting, struct request, link);
-        request_returned(r);
-        send_again(c, r, false, false);
-    }
-}
-
-/* The session did not come as far as MAIL. The failure counts for the first delivery, for which the
- * connection was opened; others that wait are given back. */
-static void site_failed(struct outbound *c, const struct outcome_verdict *v)
-{
-    c->is_leaving = true;
-    outbound_trace_verdict(c, v);
-    if (!list_is_empty(&c->waiting)) {
-        struct request *r = list_first(&c->waiting, struct request, link);
-        if (is_wider(c, r, v)) {
-            request_hold_all(r);
-            send_refused(c, r, false, true);
-        } else {
-            request_site_failed(r, v);
-            leave_server(c, r, true);
-        }
-    }
-    send_all_again(c);
-}
-
 /* --- connecting ------------------------------------------------------------------------------- */
 
 void outbound_connected(struct outbound *c)
@@ -314,14 +150,14 @@ void outbound_unreachable(struct outbound *c, const char *why, bool is_own)
     struct request *first = list_first(&c->waiting, struct request, link);
     c->is_leaving = true;
     outbound_trace_unreachable(c, why);
-    const struct request_session session = session_of(c);
+    const struct request_session session = outbound_session(c);
     const struct request_unreached unreached = {&session, &c->egress, why, is_own};
     if (request_unreachable(first, &unreached)) {
-        send_refused(c, first, false, false);
+        outbound_send_refused(c, first, false, false);
     } else {
-        leave_server(c, first, !is_own);
+        outbound_leave_server(c, first, !is_own);
     }
-    send_all_again(c);
+    outbound_send_all_again(c);
     outbound_free(c);
 }
 
@@ -365,7 +201,7 @@ static void refuse_unsent(struct outbound *c, struct request *r, int err)
     request_rest(r, &verdict, false);
     request_end_transaction(r, true);
     if (!request_has_untried(r)) {
-        leave_server(c, r, false);
+        outbound_leave_server(c, r, false);
     }
 }
 
@@ -397,17 +233,17 @@ static void transaction_done(struct outbound *c, const struct smtp_client_event 
     c->is_leaving = c->is_leaving || !e->can_reuse;
     request_count_taken(r);
     if (r->refusal != NULL) {
-        send_refused(c, r, e->is_complete, false);
+        outbound_send_refused(c, r, e->is_complete, false);
         return;
     }
     request_end_transaction(r, e->is_complete);
     list_remove(&r->link);
     if (!request_is_undecided(r)) {
-        finish_here(c, r, false);
+        outbound_finish_here(c, r, false);
     } else if (!request_has_untried(r)) {
-        leave_server(c, r, false);
+        outbound_leave_server(c, r, false);
     } else if (c->is_leaving) {
-        send_again(c, r, false, false);
+        outbound_send_again(c, r, false, false);
     } else {
         list_push_front(&c->waiting, &r->link); /* more recipients than one transaction takes */
     }
@@ -420,14 +256,14 @@ static void transaction_returned(struct outbound *c, const struct smtp_client_ev
     struct request *r = request_of(c, e->transaction, false);
     c->is_leaving = true;
     r->is_later = c->has_accepted;
-    if (is_wider(c, r, e->verdict)) {
+    if (outbound_is_wider(c, r, e->verdict)) {
         request_hold_all(r);
         r->refusal->is_returned = true;
-        send_refused(c, r, false, false);
+        outbound_send_refused(c, r, false, false);
         return;
     }
     request_returned(r);
-    send_again(c, r, false, false);
+    outbound_send_again(c, r, false, false);
 }
 
 static void ready_for_mail(struct outbound *c)
@@ -455,7 +291,7 @@ static void decide(struct outbound *c, const struct smtp_client_event *e)
     if (e->is_neutral) {
         outcome_set_neutral(&r->outcome);
     }
-    bool wider = is_wider(c, r, v);
+    bool wider = outbound_is_wider(c, r, v);
     if (e->kind == SMTP_CLIENT_RECIPIENT) {
         request_recipient(r, e->index, v, wider);
     } else {
@@ -486,7 +322,7 @@ static bool closed(struct outbound *c, bool flush)
     bool was_idle = !c->is_leaving;
     c->is_leaving = true;
     bool had_waiting = !list_is_empty(&c->waiting);
-    send_all_again(c);
+    outbound_send_all_again(c);
     if (flush && c->smtp.out.len > 0 && stream_is_open(&c->stream)) {
         begin_leaving(c);
         return true;
@@ -535,7 +371,7 @@ static bool take_client_event(struct outbound *c, const struct smtp_client_event
     case SMTP_CLIENT_FAILED:
         outbound_tls_count_refusal(c, e->verdict);
         if (!c->wants_plain) {
-            site_failed(c, e->verdict);
+            outbound_site_failed(c, e->verdict);
         }
         return true;
     case SMTP_CLIENT_CLOSED:
@@ -590,7 +426,7 @@ bool outbound_drain(struct outbound *c)
     bool is_stuck = c->is_ready && list_is_empty(&c->started);
     c->is_leaving = c->is_leaving || (is_stuck && !list_is_empty(&c->waiting));
     if (c->is_leaving && c->state != OUTBOUND_LEAVING) {
-        send_all_again(c);
+        outbound_send_all_again(c);
     }
     return rest(c);
 }
@@ -609,11 +445,11 @@ static void refuse_delivery(struct worker *w, struct delivery *d)
     d->connection_open = d->connection_ends = d->again = d->server_failed = false;
     if (d->request != NULL) { /* some recipients may be decided already */
         request_site_failed(d->request, &verdict);
-        finish_request(w, d->request, NULL);
+        outbound_finish_request(w, d->request, NULL);
         return;
     }
     request_refuse(d, "4.3.0", "out of resources", w->to_writer);
-    send_report(w, d);
+    outbound_report(w, d);
 }
 
 /* Gives back a delivery whose connection has gone, or whose hosts are out of date; or whose source
@@ -626,7 +462,7 @@ static void return_unbegun(struct worker *w, struct delivery *d, bool source_tri
     d->feedback = SCHED_NEUTRAL;
     d->has_deferred = false;
     d->depth = 0;
-    send_report(w, d);
+    outbound_report(w, d);
 }
 
 /* Opens the new connection of a delivery. settings: of the generation that its hosts were found by
@@ -654,7 +490,7 @@ static void open_for(struct worker *w, struct delivery *d, struct settings *sett
     c->is_tls_broken = (d->server_notes & DELIVERY_NOTE_BROKEN_TLS) != 0;
     c->avoids_chunking = (d->server_notes & DELIVERY_NOTE_DATA) != 0;
     request_begin_server(d->request, outbound_settings(c), d->is_last_server, false);
-    request_set_provider(d->request, provider_of(c));
+    request_set_provider(d->request, outbound_provider(c));
     list_push_back(&c->waiting, &d->request->link);
     int err = outbound_open(c);
     if (err != 0) {
@@ -679,14 +515,14 @@ static bool ends_suppressed(struct worker *w, struct delivery *d) ON_ROLE(w->pos
     struct outbound *c =
         d->connection_is_new ? NULL : outbound_find(w, d->transport, d->connection);
     d->again = d->server_tried = false;
-    if (c != NULL && may_be_reused(c)) {
-        describe_connection(c, d, false);
+    if (c != NULL && outbound_may_be_reused(c)) {
+        outbound_describe(c, d, false);
     } else {
         outbound_close(w, d->transport, d->connection, false); /* as below */
         d->connection_open = d->connection_ends = d->server_failed = false;
         d->depth = 0;
     }
-    finish_request(w, d->request, NULL);
+    outbound_finish_request(w, d->request, NULL);
     return true;
 }
 
@@ -714,7 +550,7 @@ void outbound_deliver(struct worker *w, struct delivery *d)
         return;
     }
     struct outbound *c = outbound_find(w, d->transport, d->connection);
-    if (c == NULL || !may_be_reused(c)) {
+    if (c == NULL || !outbound_may_be_reused(c)) {
         /* A connection that may not be reused can still be open and idle. The scheduler takes it
          * for gone from now on and will not ask for its close, so it is closed here. */
         outbound_close(w, d->transport, d->connection, false);
@@ -722,7 +558,7 @@ void outbound_deliver(struct worker *w, struct delivery *d)
         return;
     }
     request_begin_server(d->request, outbound_settings(c), d->is_last_server, c->is_ready);
-    request_set_provider(d->request, provider_of(c));
+    request_set_provider(d->request, outbound_provider(c));
     list_push_back(&c->waiting, &d->request->link);
     if (c->state == OUTBOUND_IDLE) {
         c->state = OUTBOUND_TALKING;
@@ -773,7 +609,7 @@ void outbound_return(struct worker *w, struct delivery *d)
     d->feedback = SCHED_NEUTRAL;
     d->has_deferred = true;
     d->again = d->is_refused = d->connection_open = d->connection_ends = false;
-    send_report(w, d);
+    outbound_report(w, d);
 }
 
 static void return_all(struct worker *w, struct list *requests) ON_ROLE(w->post)

@@ -1,6 +1,6 @@
 /* What the files of an outbound connection share with each other; nobody else includes it.
- * outbound.c has its deliveries and its dialogue, outbound_socket.c its bytes, outbound_trace.c
- * what is recorded of it.
+ * outbound.c has its deliveries and its dialogue, outbound_report.c what is said of them afterwards,
+ * outbound_socket.c its bytes, outbound_trace.c what is recorded of it.
  *
  * A connection object lives as long as the scheduler's connection slot holds a socket, or a
  * delivery wants one. It is in one of these states:
@@ -118,6 +118,38 @@ void outbound_unreachable(struct outbound *c, const char *why, bool is_own);
 /* The server is at the other end: the dialogue begins. */
 void outbound_connected(struct outbound *c);
 void outbound_free(struct outbound *c);
+
+/* --- outbound_report.c ---
+ * Those with a request take it out of the connection's lists. */
+
+struct request;
+struct request_session;
+
+/* Whether further mail may go over it. */
+bool outbound_may_be_reused(const struct outbound *c);
+/* The name of the receiver's provider; empty: it has none that the configuration knows. */
+struct slice outbound_provider(const struct outbound *c);
+/* Where the session goes and comes from, for results. Slices of c. */
+struct request_session outbound_session(const struct outbound *c);
+/* Sets what the delivery's report says of the connection and its server. */
+void outbound_describe(struct outbound *c, struct delivery *d, bool server_failed);
+/* Whether the refusal is about more than the recipients that it was said of; these are held then. */
+MUST_USE bool outbound_is_wider(struct outbound *c, struct request *r,
+                                const struct outcome_verdict *v);
+/* Sends the report as it stands to the delivery's scheduler. */
+void outbound_report(struct worker *w, struct delivery *d);
+/* Ends a delivery: the spool writer gets the recipients' results, the scheduler the report.
+ *
+ * session  where its last server was; NULL: it came to none */
+void outbound_finish_request(struct worker *w, struct request *r,
+                             const struct request_session *session);
+void outbound_finish_here(struct outbound *c, struct request *r, bool server_failed);
+void outbound_send_again(struct outbound *c, struct request *r, bool tried, bool server_failed);
+void outbound_send_all_again(struct outbound *c);
+void outbound_send_refused(struct outbound *c, struct request *r, bool is_complete,
+                           bool server_failed);
+void outbound_leave_server(struct outbound *c, struct request *r, bool server_failed);
+void outbound_site_failed(struct outbound *c, const struct outcome_verdict *v);
 
 /* --- outbound_table.c ------------------------------------------------------------------------- */
 
