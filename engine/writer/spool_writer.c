@@ -10,32 +10,21 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/post.h"
 #include "base/rcu.h"
 #include "engine/config/config.h"
 #include "engine/event/event_log.h"
-#include "engine/post/backlog.h"
 #include "engine/post/intake.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
-#include "engine/post/suppress_batch.h"
 #include "engine/reply/reply_set.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
-#include "engine/tally/tally.h"
-#include "engine/worker/worker.h"
-#include "engine/writer/admission.h"
-#include "engine/writer/hearings.h"
-#include "engine/writer/housekeeping.h"
-#include "engine/writer/journaled.h"
 #include "engine/writer/left_letter.h"
 #include "engine/writer/name_keeper.h"
 #include "engine/writer/notice.h"
-#include "engine/writer/reaction_log.h"
-#include "engine/writer/settle.h"
-#include "engine/writer/suppressor.h"
+#include "engine/writer/spool_writer_private.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -57,54 +46,10 @@ static const usec_t touched_patience = 20 * USEC_PER_MSEC;
 /* After a write to the journal failed, commits go to the tables for this long. */
 static const usec_t journal_pause = 10 * USEC_PER_SEC;
 
-struct spool_writer {
-    /* set at creation */
-    struct engine *engine;
-    struct post post;
-
-    /* writer thread only */
-    struct outbox *to_activator; /* of the post */
-    struct outbox *to_workers;   /* [engine->worker_count + 2], the last: the http thread and
-                                  * the one that reports on TLS */
-    struct settle settle;
-    struct suppressor suppressor;
-    struct hearings hearings;
-    struct journaled journaled;
-    struct spool_reader *reader;
-    struct buf log;        /* event lines not yet in the file */
-    struct intake **parts; /* STAGE and STORE letters of the batch, in order */
-    uint32_t part_count;
-    struct housekeeping housekeeping;
-    struct reaction_log reactions;
-    size_t batch_bytes;
-    bool has_more; /* the batch limit was hit */
-    bool rotate;
-    bool is_broken;
-    usec_t retry_at;
-    usec_t synced;        /* monotonic: last sync of the event log */
-    usec_t delivered_due; /* monotonic: settle.delivered must be written by then; 0: it is empty */
-    usec_t touched_due;   /* likewise for results that need a transaction */
-    usec_t journal_after; /* monotonic: the journal failed and is not used before */
-    struct admission admission;
-};
-
-/* The event lines of results must be in the file before the commit that acts on them. */
-static int write_log(struct spool_writer *w)
-{
-    if (w->log.len == 0 || w->engine->events == NULL) {
-        buf_clear(&w->log);
-        return 0;
-    }
-    int err = event_log_append(w->engine->events, buf_slice(&w->log));
-    if (err == 0) {
-        buf_clear(&w->log);
-    }
-    return err;
-}
-
 static void write_gathered(void *ctx)
 {
-    (void)write_log(ctx); /* on an error the lines stay, and the write before the commit decides */
+    /* On an error the lines stay, and the write before the commit decides. */
+    (void)spool_writer_write_log(ctx);
 }
 
 static void wake_writer(void *ctx)
@@ -188,13 +133,6 @@ static void take_back(struct spool_writer *w, struct message *m)
     message_put(m);
 }
 
-static void take_part(struct spool_writer *w, struct intake *in, bool is_last)
-{
-    in->is_last = is_last;
-    w->parts[w->part_count++] = in;
-    w->batch_bytes += in->body.len + in->packed.len;
-}
-
 static void take_no_result(struct spool_writer *w, const struct letter *letter)
 {
     uint32_t count;
@@ -211,20 +149,14 @@ static void take_park(struct spool_writer *w, const struct letter *letter)
     free(from);
 }
 
-/* It stands behind those to the workers. */
-static struct outbox *to_http(struct spool_writer *w)
-{
-    return &w->to_workers[w->engine->worker_count];
-}
-
 static void take_writer_letter(struct spool_writer *w, const struct letter *letter) ON_ROLE(w->post)
 {
     switch (letter->kind) {
     case LETTER_STAGE:
-        take_part(w, letter_take_stage(letter), false);
+        spool_writer_take_part(w, letter_take_stage(letter), false);
         break;
     case LETTER_STORE:
-        take_part(w, letter_take_store(letter), true);
+        spool_writer_take_part(w, letter_take_store(letter), true);
         break;
     case LETTER_DISCARD:
         housekeeping_discard(&w->housekeeping, letter_take_discard(letter));
@@ -245,7 +177,7 @@ static void take_writer_letter(struct spool_writer *w, const struct letter *lett
         hearings_take(&w->hearings, letter_take_heard(letter));
         break;
     case LETTER_SUPPRESS:
-        suppressor_take(&w->suppressor, letter_take_suppress(letter), to_http(w));
+        suppressor_take(&w->suppressor, letter_take_suppress(letter), spool_writer_to_http(w));
         break;
     case LETTER_RETURNED:
         take_back(w, letter_take_returned(letter));
@@ -273,226 +205,6 @@ static bool take_batch(struct spool_writer *w) ON_ROLE(w->post)
     return taken > 0;
 }
 
-/* --- writing ---------------------------------------------------------------------------------- */
-
-/* One transaction with everything that waits. On an error nothing of it is stored. */
-static int write_batch(struct spool_writer *w)
-{
-    struct spool_txn *txn;
-    usec_t now = clock_wall();
-    int err = spool_begin(w->engine->store, &txn);
-    if (err != 0) {
-        return err;
-    }
-    suppressor_begin(&w->suppressor);
-    err = journaled_put(&w->journaled, txn);
-    if (err == 0) {
-        err = spool_absorb_journal(txn);
-    }
-    if (err == 0) {
-        err = settle_write(&w->settle, txn, now);
-    }
-    if (err == 0) {
-        err = housekeeping_put(&w->housekeeping, txn);
-    }
-    for (uint32_t i = 0; err == 0 && i < w->part_count; i++) {
-        struct intake *in = w->parts[i];
-        in->error = intake_put(in, txn);
-        /* An error of this reception alone becomes its answer; any other fails the whole batch. */
-        err = in->error == ERR_LIMIT || in->error == -EEXIST || in->error == ERR_MISSING ||
-                      in->error == ERR_CORRUPT
-                  ? 0
-                  : in->error;
-    }
-    err = err == 0 ? hearings_put(&w->hearings, &w->suppressor, txn) : err;
-    err = err == 0 ? suppressor_put(&w->suppressor, txn) : err;
-    if (err == 0) {
-        err = spool_forget_flows(txn);
-    }
-    if (err == 0) {
-        buf_append_slice(&w->log, buf_slice(&w->suppressor.lines));
-        hearings_log(&w->hearings, &w->log);
-        err = write_log(w);
-    }
-    if (err != 0) {
-        spool_abort(txn);
-        return err;
-    }
-    /* A disk that stalls must not stop reclaim. No RCU pointer of this pass is used after this. */
-    rcu_sleep();
-    err = spool_commit(txn);
-    rcu_awake();
-    return err;
-}
-
-/* One batch of the journal: the receptions that wait and the removals of delivered messages, whose
- * event lines are written already. */
-static int write_journal(struct spool_writer *w)
-{
-    struct spool_store *store = w->engine->store;
-    int err = settle_write_journal(&w->settle, store);
-    for (uint32_t i = 0; err == 0 && i < w->part_count; i++) {
-        err = intake_put_journal(w->parts[i], store);
-    }
-    if (err != 0) {
-        spool_journal_abort(store);
-        return err;
-    }
-    rcu_sleep(); /* as in write_batch */
-    err = spool_journal_commit(store);
-    rcu_awake();
-    return err;
-}
-
-/* --- after the commit ------------------------------------------------------------------------- */
-
-static void count_reception(struct spool_writer *w, const struct intake *in)
-{
-    struct tally *t = w->engine->tally;
-    uint16_t tenant = tally_tenant(t, &in->envelope);
-    tally_received(t, tenant, &in->envelope);
-    if (in->is_class_lowered) {
-        tally_lowered(t, tenant);
-    }
-    if (in->message != NULL) {
-        in->message->account.tenant_row = tenant;
-    }
-    atomic_fetch_add_explicit(&w->engine->received, 1, memory_order_relaxed);
-}
-
-static void message_done(void *ctx, struct message *m)
-{
-    struct spool_writer *w = ctx;
-    admission_settled(&w->admission, m);
-    journaled_drop(&w->journaled, m);
-    if (m->envelope.recipient_count >= SPOOL_REASONS_AT_ONCE) {
-        /* Removes reasons that spool_remove left, also those of an earlier attempt; it does nothing
-         * when the message is still there. */
-        housekeeping_discard(&w->housekeeping, m->envelope.id);
-    }
-    letter_put_settled(w->to_activator, m, m->envelope.id);
-}
-
-/* Tells the activator of a message in the tables. It gets the message itself when nothing of its flow
- * waits in front of it in the spool, and decides whether it becomes active at once. */
-static void announce(struct spool_writer *w, struct intake *in)
-{
-    struct message *m = in->message;
-    if (in->position.class == SPOOL_HELD) {
-        letter_put_held(w->to_activator, in->position.flow, in->position.time);
-        return;
-    }
-    if (m == NULL || backlog_is_seen(w->engine, in->position.flow)) {
-        letter_put_queued(w->to_activator, in->position.flow, in->position.time);
-        return;
-    }
-    in->message = NULL;
-    m->envelope.chunk_count = in->envelope.chunk_count; /* known since the last part was put */
-    m->position = in->position;
-    letter_put_arrived(w->to_activator, m);
-}
-
-/* Tells the activator of a message that only the journal has. The activator takes the mail of a flow in
- * order: when other mail of it is in front of this message (in the spool, or in the journal and not
- * announced either), it is announced once a transaction has moved it to the tables. */
-static void announce_journaled(struct spool_writer *w, struct intake *in)
-{
-    struct message *m = in->message;
-    const uint32_t flow = in->position.flow;
-    bool is_announced =
-        !backlog_is_seen(w->engine, flow) && !journaled_has_unannounced(&w->journaled, flow);
-    journaled_add(&w->journaled, in, is_announced, clock_mono());
-    if (is_announced) {
-        letter_put_arrived(w->to_activator, m);
-    }
-}
-
-/* Tells the activator that the tables have messages of the journal that were not announced. */
-static void announce_absorbed(void *ctx, uint32_t flow, uint64_t place)
-{
-    struct spool_writer *w = ctx;
-    letter_put_queued(w->to_activator, flow, place);
-}
-
-static void give_memory_back(struct spool_writer *w, const struct intake *in)
-{
-    atomic_fetch_sub_explicit(&w->engine->intake_bytes, in->body.len + in->packed.len,
-                              memory_order_relaxed);
-}
-
-static void answer(struct spool_writer *w, struct intake *in, int err)
-{
-    in->error = err;
-    if (in->is_last) {
-        letter_put_stored(&w->to_workers[in->worker], in);
-    } else {
-        letter_put_staged(&w->to_workers[in->worker], in);
-    }
-}
-
-static void batch_committed(struct spool_writer *w, bool is_journal) ON_ROLE(w->post)
-{
-    usec_t now = clock_wall();
-    uint64_t durable = settle_committed(&w->settle, message_done, w);
-    w->delivered_due = 0; /* results that come from now on get a wait of their own */
-    w->touched_due = is_journal ? w->touched_due : 0;
-    if (!is_journal) {
-        journaled_absorbed(&w->journaled, announce_absorbed, w);
-    }
-    for (uint32_t i = 0; i < w->settle.notice_count; i++) {
-        struct intake *in = w->settle.notices[i];
-        notice_log_reception(&w->log, in, now);
-        admission_notice(&w->admission, in);
-        announce(w, in);
-        intake_free(in);
-    }
-    w->settle.notice_count = 0;
-    for (uint32_t i = 0; i < w->part_count; i++) {
-        if (w->parts[i]->is_last && w->parts[i]->error == 0) {
-            notice_log_reception(&w->log, w->parts[i], now);
-            count_reception(w, w->parts[i]);
-        }
-    }
-    if (write_log(w) != 0) {
-        log_warning("event log: cannot write; %zu bytes wait in memory", w->log.len);
-    }
-    for (uint32_t i = 0; i < w->part_count; i++) {
-        struct intake *in = w->parts[i];
-        give_memory_back(w, in);
-        admission_answered(&w->admission, in, in->error == 0);
-        if (is_journal) {
-            announce_journaled(w, in);
-        } else if (in->is_last && in->error == 0) {
-            announce(w, in);
-        }
-        answer(w, in, in->error);
-    }
-    w->part_count = 0;
-    w->batch_bytes = 0;
-    engine_durable(w->engine, durable);
-    if (!is_journal) {
-        suppressor_committed(&w->suppressor, to_http(w));
-        hearings_answer(&w->hearings, 0, w->to_workers);
-        if (w->housekeeping.damaged_count > 0) {
-            admission_doubt(&w->admission);
-        }
-        housekeeping_committed(&w->housekeeping, w->to_activator);
-    }
-}
-
-static void refuse_parts(struct spool_writer *w, int err)
-{
-    for (uint32_t i = 0; i < w->part_count; i++) {
-        give_memory_back(w, w->parts[i]);
-        admission_answered(&w->admission, w->parts[i], false);
-        answer(w, w->parts[i], err);
-    }
-    w->part_count = 0;
-    w->batch_bytes = 0;
-    suppressor_refuse(&w->suppressor, err, to_http(w));
-    hearings_answer(&w->hearings, err, w->to_workers);
-}
-
 static void wake_all(void *ctx)
 {
     engine_wake_all(ctx);
@@ -508,7 +220,7 @@ static void batch_failed(struct spool_writer *w, int err) ON_ROLE(w->post)
         w->is_broken = true;
     }
     settle_failed(&w->settle);
-    refuse_parts(w, err);
+    spool_writer_refuse_parts(w, err);
     if (err == -ENOSPC || err == -EDQUOT) {
         spool_store_drop_ballast(w->engine->store);
     }
@@ -519,7 +231,7 @@ static void batch_failed(struct spool_writer *w, int err) ON_ROLE(w->post)
  * any reception is accepted. */
 static void try_again(struct spool_writer *w) ON_ROLE(w->post)
 {
-    refuse_parts(w, -EIO);
+    spool_writer_refuse_parts(w, -EIO);
     if (clock_mono() < w->retry_at) {
         return;
     }
@@ -537,14 +249,14 @@ static void try_again(struct spool_writer *w) ON_ROLE(w->post)
         _exit(EX_DATAERR);
     }
     if (err == 0) {
-        err = write_batch(w);
+        err = spool_writer_write_tables(w);
     }
     if (err != 0) {
         atomic_store_explicit(&w->engine->broken_by, err, memory_order_relaxed);
         settle_failed(&w->settle);
         return;
     }
-    batch_committed(w, false);
+    spool_writer_committed(w, false);
     admission_doubt(&w->admission);
     w->is_broken = false;
     engine_gate_clear(w->engine, ENGINE_GATE_BROKEN);
@@ -633,11 +345,11 @@ static int commit(struct spool_writer *w, enum commit *kind) ON_ROLE(w->post)
 {
     if (*kind == COMMIT_JOURNAL) {
         settle_log_delivered(&w->settle);
-        int err = write_log(w);
+        int err = spool_writer_write_log(w);
         if (err != 0) {
             return err;
         }
-        err = write_journal(w);
+        err = spool_writer_write_journal(w);
         if (err == 0) {
             return 0;
         }
@@ -648,23 +360,7 @@ static int commit(struct spool_writer *w, enum commit *kind) ON_ROLE(w->post)
         }
         *kind = COMMIT_TABLES;
     }
-    return write_batch(w);
-}
-
-/* Refuses what its tenant has no room for. */
-static void admit_parts(struct spool_writer *w)
-{
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < w->part_count; i++) {
-        struct intake *in = w->parts[i];
-        if (in->is_last && !admission_take(&w->admission, in)) {
-            give_memory_back(w, in);
-            answer(w, in, ERR_QUOTA);
-        } else {
-            w->parts[kept++] = in;
-        }
-    }
-    w->part_count = kept;
+    return spool_writer_write_tables(w);
 }
 
 static void pass(struct spool_writer *w) ON_ROLE(w->post)
@@ -676,7 +372,7 @@ static void pass(struct spool_writer *w) ON_ROLE(w->post)
         }
     }
     if (!w->is_broken && admission_begin(&w->admission, &w->journaled)) {
-        admit_parts(w);
+        spool_writer_admit_parts(w);
     }
     if (w->part_count > 0) {
         name_keeper_keep(w->engine, w->parts, w->part_count);
@@ -687,7 +383,7 @@ static void pass(struct spool_writer *w) ON_ROLE(w->post)
     } else if (kind != COMMIT_NOTHING) {
         int err = commit(w, &kind);
         if (err == 0) {
-            batch_committed(w, kind == COMMIT_JOURNAL);
+            spool_writer_committed(w, kind == COMMIT_JOURNAL);
         } else {
             batch_failed(w, err);
         }

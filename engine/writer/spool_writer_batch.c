@@ -1,0 +1,276 @@
+/* How the spool writer's batch is written, and who hears of it after the commit: the activator, the
+ * sessions, and whoever counts. Called by spool_writer.c on the writer's thread; decides neither
+ * when a batch is written nor what is in it. */
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/rcu.h"
+#include "engine/event/event_log.h"
+#include "engine/post/backlog.h"
+#include "engine/post/intake.h"
+#include "engine/post/letter.h"
+#include "engine/post/message.h"
+#include "engine/spool/spool_store.h"
+#include "engine/state/engine.h"
+#include "engine/tally/tally.h"
+#include "engine/writer/notice.h"
+#include "engine/writer/spool_writer_private.h"
+
+#include <errno.h>
+
+int spool_writer_write_log(struct spool_writer *w)
+{
+    if (w->log.len == 0 || w->engine->events == NULL) {
+        buf_clear(&w->log);
+        return 0;
+    }
+    int err = event_log_append(w->engine->events, buf_slice(&w->log));
+    if (err == 0) {
+        buf_clear(&w->log);
+    }
+    return err;
+}
+
+struct outbox *spool_writer_to_http(struct spool_writer *w)
+{
+    return &w->to_workers[w->engine->worker_count];
+}
+
+void spool_writer_take_part(struct spool_writer *w, struct intake *in, bool is_last)
+{
+    in->is_last = is_last;
+    w->parts[w->part_count++] = in;
+    w->batch_bytes += in->body.len + in->packed.len;
+}
+
+/* --- writing ---------------------------------------------------------------------------------- */
+
+int spool_writer_write_tables(struct spool_writer *w)
+{
+    struct spool_txn *txn;
+    usec_t now = clock_wall();
+    int err = spool_begin(w->engine->store, &txn);
+    if (err != 0) {
+        return err;
+    }
+    suppressor_begin(&w->suppressor);
+    err = journaled_put(&w->journaled, txn);
+    if (err == 0) {
+        err = spool_absorb_journal(txn);
+    }
+    if (err == 0) {
+        err = settle_write(&w->settle, txn, now);
+    }
+    if (err == 0) {
+        err = housekeeping_put(&w->housekeeping, txn);
+    }
+    for (uint32_t i = 0; err == 0 && i < w->part_count; i++) {
+        struct intake *in = w->parts[i];
+        in->error = intake_put(in, txn);
+        /* An error of this reception alone becomes its answer; any other fails the whole batch. */
+        err = in->error == ERR_LIMIT || in->error == -EEXIST || in->error == ERR_MISSING ||
+                      in->error == ERR_CORRUPT
+                  ? 0
+                  : in->error;
+    }
+    err = err == 0 ? hearings_put(&w->hearings, &w->suppressor, txn) : err;
+    err = err == 0 ? suppressor_put(&w->suppressor, txn) : err;
+    if (err == 0) {
+        err = spool_forget_flows(txn);
+    }
+    if (err == 0) {
+        buf_append_slice(&w->log, buf_slice(&w->suppressor.lines));
+        hearings_log(&w->hearings, &w->log);
+        err = spool_writer_write_log(w);
+    }
+    if (err != 0) {
+        spool_abort(txn);
+        return err;
+    }
+    /* A disk that stalls must not stop reclaim. No RCU pointer of this pass is used after this. */
+    rcu_sleep();
+    err = spool_commit(txn);
+    rcu_awake();
+    return err;
+}
+
+int spool_writer_write_journal(struct spool_writer *w)
+{
+    struct spool_store *store = w->engine->store;
+    int err = settle_write_journal(&w->settle, store);
+    for (uint32_t i = 0; err == 0 && i < w->part_count; i++) {
+        err = intake_put_journal(w->parts[i], store);
+    }
+    if (err != 0) {
+        spool_journal_abort(store);
+        return err;
+    }
+    rcu_sleep(); /* as in spool_writer_write_tables */
+    err = spool_journal_commit(store);
+    rcu_awake();
+    return err;
+}
+
+/* --- after the commit ------------------------------------------------------------------------- */
+
+static void count_reception(struct spool_writer *w, const struct intake *in)
+{
+    struct tally *t = w->engine->tally;
+    uint16_t tenant = tally_tenant(t, &in->envelope);
+    tally_received(t, tenant, &in->envelope);
+    if (in->is_class_lowered) {
+        tally_lowered(t, tenant);
+    }
+    if (in->message != NULL) {
+        in->message->account.tenant_row = tenant;
+    }
+    atomic_fetch_add_explicit(&w->engine->received, 1, memory_order_relaxed);
+}
+
+static void message_done(void *ctx, struct message *m)
+{
+    struct spool_writer *w = ctx;
+    admission_settled(&w->admission, m);
+    journaled_drop(&w->journaled, m);
+    if (m->envelope.recipient_count >= SPOOL_REASONS_AT_ONCE) {
+        /* Removes reasons that spool_remove left, also those of an earlier attempt; it does nothing
+         * when the message is still there. */
+        housekeeping_discard(&w->housekeeping, m->envelope.id);
+    }
+    letter_put_settled(w->to_activator, m, m->envelope.id);
+}
+
+/* Tells the activator of a message in the tables. It gets the message itself when nothing of its flow
+ * waits in front of it in the spool, and decides whether it becomes active at once. */
+static void announce(struct spool_writer *w, struct intake *in)
+{
+    struct message *m = in->message;
+    if (in->position.class == SPOOL_HELD) {
+        letter_put_held(w->to_activator, in->position.flow, in->position.time);
+        return;
+    }
+    if (m == NULL || backlog_is_seen(w->engine, in->position.flow)) {
+        letter_put_queued(w->to_activator, in->position.flow, in->position.time);
+        return;
+    }
+    in->message = NULL;
+    m->envelope.chunk_count = in->envelope.chunk_count; /* known since the last part was put */
+    m->position = in->position;
+    letter_put_arrived(w->to_activator, m);
+}
+
+/* Tells the activator of a message that only the journal has. The activator takes the mail of a flow in
+ * order: when other mail of it is in front of this message (in the spool, or in the journal and not
+ * announced either), it is announced once a transaction has moved it to the tables. */
+static void announce_journaled(struct spool_writer *w, struct intake *in)
+{
+    struct message *m = in->message;
+    const uint32_t flow = in->position.flow;
+    bool is_announced =
+        !backlog_is_seen(w->engine, flow) && !journaled_has_unannounced(&w->journaled, flow);
+    journaled_add(&w->journaled, in, is_announced, clock_mono());
+    if (is_announced) {
+        letter_put_arrived(w->to_activator, m);
+    }
+}
+
+/* Tells the activator that the tables have messages of the journal that were not announced. */
+static void announce_absorbed(void *ctx, uint32_t flow, uint64_t place)
+{
+    struct spool_writer *w = ctx;
+    letter_put_queued(w->to_activator, flow, place);
+}
+
+static void give_memory_back(struct spool_writer *w, const struct intake *in)
+{
+    atomic_fetch_sub_explicit(&w->engine->intake_bytes, in->body.len + in->packed.len,
+                              memory_order_relaxed);
+}
+
+static void answer(struct spool_writer *w, struct intake *in, int err)
+{
+    in->error = err;
+    if (in->is_last) {
+        letter_put_stored(&w->to_workers[in->worker], in);
+    } else {
+        letter_put_staged(&w->to_workers[in->worker], in);
+    }
+}
+
+void spool_writer_committed(struct spool_writer *w, bool is_journal) ON_ROLE(w->post)
+{
+    usec_t now = clock_wall();
+    uint64_t durable = settle_committed(&w->settle, message_done, w);
+    w->delivered_due = 0; /* results that come from now on get a wait of their own */
+    w->touched_due = is_journal ? w->touched_due : 0;
+    if (!is_journal) {
+        journaled_absorbed(&w->journaled, announce_absorbed, w);
+    }
+    for (uint32_t i = 0; i < w->settle.notice_count; i++) {
+        struct intake *in = w->settle.notices[i];
+        notice_log_reception(&w->log, in, now);
+        admission_notice(&w->admission, in);
+        announce(w, in);
+        intake_free(in);
+    }
+    w->settle.notice_count = 0;
+    for (uint32_t i = 0; i < w->part_count; i++) {
+        if (w->parts[i]->is_last && w->parts[i]->error == 0) {
+            notice_log_reception(&w->log, w->parts[i], now);
+            count_reception(w, w->parts[i]);
+        }
+    }
+    if (spool_writer_write_log(w) != 0) {
+        log_warning("event log: cannot write; %zu bytes wait in memory", w->log.len);
+    }
+    for (uint32_t i = 0; i < w->part_count; i++) {
+        struct intake *in = w->parts[i];
+        give_memory_back(w, in);
+        admission_answered(&w->admission, in, in->error == 0);
+        if (is_journal) {
+            announce_journaled(w, in);
+        } else if (in->is_last && in->error == 0) {
+            announce(w, in);
+        }
+        answer(w, in, in->error);
+    }
+    w->part_count = 0;
+    w->batch_bytes = 0;
+    engine_durable(w->engine, durable);
+    if (!is_journal) {
+        suppressor_committed(&w->suppressor, spool_writer_to_http(w));
+        hearings_answer(&w->hearings, 0, w->to_workers);
+        if (w->housekeeping.damaged_count > 0) {
+            admission_doubt(&w->admission);
+        }
+        housekeeping_committed(&w->housekeeping, w->to_activator);
+    }
+}
+
+void spool_writer_admit_parts(struct spool_writer *w)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < w->part_count; i++) {
+        struct intake *in = w->parts[i];
+        if (in->is_last && !admission_take(&w->admission, in)) {
+            give_memory_back(w, in);
+            answer(w, in, ERR_QUOTA);
+        } else {
+            w->parts[kept++] = in;
+        }
+    }
+    w->part_count = kept;
+}
+
+void spool_writer_refuse_parts(struct spool_writer *w, int err)
+{
+    for (uint32_t i = 0; i < w->part_count; i++) {
+        give_memory_back(w, w->parts[i]);
+        admission_answered(&w->admission, w->parts[i], false);
+        answer(w, w->parts[i], err);
+    }
+    w->part_count = 0;
+    w->batch_bytes = 0;
+    suppressor_refuse(&w->suppressor, err, spool_writer_to_http(w));
+    hearings_answer(&w->hearings, err, w->to_workers);
+}
