@@ -187,6 +187,7 @@ static void put_share(struct sched *s, struct share *share)
     }
     list_remove(&share->in_passed);
     list_remove(&share->in_flow);
+    list_remove(&share->in_marked);
     share->stake->shares--;
     put_stake(s, share->stake);
     table_remove(&s->flows.shares, &share->node);

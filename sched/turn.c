@@ -366,7 +366,13 @@ static void ask_marked(struct sched *s, struct turn *t)
     }
 }
 
-/* Whether its next room is that of a slot, from now on. An idle connection is as good as one. */
+bool turn_depends_on_slots(const struct turn *t, enum openness need)
+{
+    return need == OPEN_SLOT ? !t->is_short : t->is_free;
+}
+
+/* Whether its next room is that of a slot, from now on. An idle connection is as good as one. When
+ * process_limit was lowered there may be one, and no slot: then it is that of a flow. */
 static bool become_free(struct sched *s, struct turn *t, enum openness need)
 {
     const struct party *p = t->party;
@@ -374,7 +380,7 @@ static bool become_free(struct sched *s, struct turn *t, enum openness need)
     t->is_short = need != OPEN_NOT && (t->is_short || (need == OPEN_SLOT && !has_slot));
     t->is_free = t->is_short && (need == OPEN_SLOT || (has_slot && placement_is_idle(p)));
     list_remove(&t->in_unlimited);
-    if (need == OPEN_SLOT && !t->is_short) {
+    if (turn_depends_on_slots(t, need)) {
         list_push_back(&s->flows.unlimited, &t->in_unlimited);
     }
     if (t->is_free && !was_free) {

@@ -36,8 +36,9 @@ struct turn {
     bool is_short;             /* it lacked nothing but a slot, and was not closed since */
     bool is_free;              /* nobody's, as its next room is that of a slot: any flow's;
                                 * sched/place/shortage.h */
-    struct list in_unlimited;  /* sched.flows.unlimited: it is not, and needs a slot */
+    struct list in_unlimited;  /* sched.flows.unlimited: is_free changes when no slot is left */
     struct list unheard;       /* share.in_list */
+    struct list marked;        /* share.in_marked; some were unblocked since */
     enum openness ready_in;    /* what the party needs, slots aside; NOT: it is not open */
     struct tree_node in_ready; /* flow.ready: it is open, and jobs of its flow are parked */
     struct list in_flow;       /* flow.holds: it is open, and somebody's turn */
@@ -62,6 +63,7 @@ struct share {
     bool is_told;          /* its flow looks there for a slot; sched/place/shortage.h */
     struct tree_node in_seeks; /* flow.seeks: it is told, and jobs are parked */
     struct list in_list;       /* flow.loose: it is told, none is; turn.unheard: it is not */
+    struct list in_marked;     /* turn.marked: some job was passed over though it is told */
     uint64_t start;            /* the tag of its next entry */
     uint64_t tag;              /* = flow.tag: some job was passed over because of it (5.8) */
     uint32_t stands;           /* it goes with the last one */
@@ -149,6 +151,8 @@ void turn_unfile_stand(struct sched *s, struct stand *stand);
 void turn_touch_one(struct sched *s, struct turn *t);
 /* What an entry of a willing destination needs to be placed now, but for a slot. */
 enum openness turn_openness(const struct sched *s, const struct party *p);
+/* It is decided anew when no slot is left. */
+bool turn_depends_on_slots(const struct turn *t, enum openness need);
 struct share *turn_first_share(const struct sched *s,
                                const struct turn *t); /* NULL: nobody waits */
 /* A job that is parked there for the flow is found when it can go on. */

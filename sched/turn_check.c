@@ -35,7 +35,7 @@ static const char *check_turn(const struct sched *s, const struct turn *t)
     const struct share *first = turn_first_share(s, t);
     enum openness need = turn_openness(s, t->party);
     if ((t->is_short && need == OPEN_NOT) || (need == OPEN_SLOT && t->is_free != t->is_short) ||
-        list_is_linked(&t->in_unlimited) != (need == OPEN_SLOT && !t->is_short)) {
+        list_is_linked(&t->in_unlimited) != turn_depends_on_slots(t, need)) {
         return "what a party lacks";
     }
     bool is_open = need != OPEN_NOT && first != NULL && !t->is_free;

@@ -30,6 +30,7 @@ void shortage_init_flow(struct flow *f)
 void shortage_init_turn(struct turn *t)
 {
     list_init(&t->unheard);
+    list_init(&t->marked);
     list_init(&t->in_unlimited);
 }
 
@@ -37,6 +38,7 @@ void shortage_init_share(struct share *share)
 {
     tree_node_init(&share->in_seeks);
     list_init(&share->in_list);
+    list_init(&share->in_marked);
 }
 
 static void take_out(struct share *share)
@@ -118,6 +120,13 @@ void shortage_ride(struct sched *s, struct turn *t)
             (void)tell(s, share); /* it says itself whether it could */
         }
     }
+    list_foreach_safe(marked, &t->marked, struct share, in_marked)
+    {
+        list_remove(&marked->in_marked);
+        if (is_filed(marked) && marked->tag == marked->flow->tag) {
+            (void)tell(s, marked); /* it says itself whether it could */
+        }
+    }
 }
 
 void shortage_ask_again(struct sched *s, struct share *share)
@@ -131,6 +140,8 @@ void shortage_mark(struct share *share)
 {
     if (share->is_told && (!share->turn->is_free || tree_is_empty(&share->queue))) {
         untell(share);
+    } else if (share->is_told && !list_is_linked(&share->in_marked)) {
+        list_push_back(&share->turn->marked, &share->in_marked);
     }
 }
 
