@@ -2,8 +2,13 @@
  * they hold).
  *
  * A flow is looked at while it has a current job. Where several take turns those stand in trees, a class
- * each, by the connections that they hold for their weight: who holds least goes first. A flow that
- * is looked at in vain leaves the tree until something of it changes, so it costs a step for each change. */
+ * each, by rank: the level of the connections that they hold for their weight, and of one level by what
+ * they have taken so far for their weight. Levels are as wide as one connection of the least weight, so that
+ * flows of more weight are of the least level with several connections while others have none. A flow that
+ * is looked at in vain leaves the tree until something of it changes, so it costs a step for each change.
+ *
+ * The width of levels is looked for anew after as many selections as there are flows, and all are filed
+ * again when it is another one, so that a selection pays for one step of it. */
 #include "sched/flow.h"
 
 #include "base/hash.h"
@@ -22,11 +27,12 @@
 
 #define WEIGHT_MAX 1000
 #define PERCENT    100
+#define TAG_END    ((uint64_t)1 << 48) /* of flow.rank: what was taken below, what is held above */
+#define LEVEL_MAX  UINT16_MAX
 
 static uint64_t live_key(const struct tree_node *n)
 {
-    const struct flow *f = container_of(n, const struct flow, in_live);
-    return (uint64_t)f->held * WEIGHT_MAX * WEIGHT_MAX / f->weight;
+    return container_of(n, const struct flow, in_live)->rank;
 }
 
 static uint64_t holder_key(const struct tree_node *n)
@@ -57,6 +63,7 @@ void flow_init_lists(struct sched *s)
 {
     struct flows *all = &s->flows;
     for (int i = 0; i < SCHED_CLASSES; i++) {
+        all->scales[i].unit = 1;
         tree_init(&all->live[i], live_key);
         tree_init(&all->slotless[i], live_key);
         tree_init(&all->holders[i], holder_key);
@@ -85,6 +92,49 @@ static void unlink_live(struct flow *f, struct flows *all)
         tree_remove(&t[f->key.class], &f->in_live);
     }
     f->is_live = false;
+}
+
+/* Into the tree of those that are looked at, or that of those that lack a slot. */
+static void file_live(struct sched *s, struct flow *f, bool is_live)
+{
+    struct flow_scale *scale = &s->flows.scales[f->key.class];
+    if (!tree_node_is_linked(&f->in_live)) {
+        f->taken = f->taken < scale->tag ? scale->tag : f->taken;
+    }
+    unlink_live(f, &s->flows);
+    f->is_live = is_live;
+    uint64_t level = (uint64_t)f->held * scale->unit / f->weight;
+    f->rank = (level > LEVEL_MAX ? LEVEL_MAX : level) * TAG_END + f->taken;
+    tree_insert(&(is_live ? s->flows.live : s->flows.slotless)[f->key.class], &f->in_live);
+}
+
+/* The least weight of those that wait may be another one by now; and tags do not grow for ever. */
+static void measure_class(struct sched *s, uint32_t class)
+{
+    struct flow_scale *scale = &s->flows.scales[class];
+    uint32_t unit = WEIGHT_MAX;
+    list_foreach(f, &s->flows.all, const struct flow, all)
+    {
+        bool is_less =
+            f->key.class == class && tree_node_is_linked(&f->in_live) && f->weight < unit;
+        unit = is_less ? f->weight : unit;
+    }
+    scale->charges = 0;
+    uint64_t passed = scale->tag > TAG_END / 2 ? scale->tag : 0;
+    if (unit == scale->unit && passed == 0) {
+        return;
+    }
+    scale->unit = unit;
+    scale->tag -= passed;
+    list_foreach(f, &s->flows.all, struct flow, all)
+    {
+        if (f->key.class == class) {
+            f->taken -= f->taken < passed ? f->taken : passed;
+            if (tree_node_is_linked(&f->in_live)) {
+                file_live(s, f, f->is_live);
+            }
+        }
+    }
 }
 
 static void free_flow(struct sched *s, struct flow *f)
@@ -196,14 +246,9 @@ void flow_put(struct sched *s, struct flow *f)
 
 void flow_hold(struct sched *s, struct flow *f, int change)
 {
-    bool is_linked = tree_node_is_linked(&f->in_live);
-    struct tree *t = f->is_live ? s->flows.live : s->flows.slotless;
-    if (is_linked) {
-        tree_remove(&t[f->key.class], &f->in_live);
-    }
     shared_add(&f->held, (uint32_t)change);
-    if (is_linked) {
-        tree_insert(&t[f->key.class], &f->in_live);
+    if (tree_node_is_linked(&f->in_live)) {
+        file_live(s, f, f->is_live);
     }
     handover_file(s, f);
     free_unused(s, f);
@@ -246,9 +291,7 @@ bool flow_has_current(struct sched *s)
 void flow_wake(struct sched *s, struct flow *f)
 {
     if (!f->is_live) {
-        unlink_live(f, &s->flows);
-        f->is_live = true;
-        tree_insert(&s->flows.live[f->key.class], &f->in_live);
+        file_live(s, f, true);
     }
     if (!list_is_empty(&f->passed_shares)) {
         turn_retry(s, f);
@@ -259,15 +302,16 @@ void flow_await_slot(struct sched *s, struct flow *f)
 {
     f->passed_without_slot = true;
     if (!tree_node_is_linked(&f->in_live)) {
-        tree_insert(&s->flows.slotless[f->key.class], &f->in_live);
+        file_live(s, f, false);
     }
 }
 
 void flow_rest(struct sched *s, struct flow *f)
 {
-    unlink_live(f, &s->flows);
     if (f->passed_without_slot) {
-        tree_insert(&s->flows.slotless[f->key.class], &f->in_live);
+        file_live(s, f, false);
+    } else {
+        unlink_live(f, &s->flows);
     }
 }
 
@@ -338,7 +382,6 @@ struct flow *flow_pick(struct sched *s)
     if (has_slot && f->passed_without_slot) {
         f->passed_without_slot = false;
         job_unblock_all(s, f);
-        unlink_live(f, &s->flows);
         flow_wake(s, f);
     }
     return f;
@@ -351,5 +394,11 @@ void flow_charge(struct sched *s, struct flow *f)
         waits[i] = has_flows(s, i, true);
     }
     flow_charge_class(s, &s->flows.floors, waits, f->key.class, 1);
-    flow_hold(s, f, 0); /* behind those that hold as much */
+    struct flow_scale *scale = &s->flows.scales[f->key.class];
+    scale->tag = f->taken;
+    f->taken += WEIGHT_MAX / f->weight;
+    flow_hold(s, f, 0); /* behind those of its level that have taken as much */
+    if (++scale->charges > s->flows.by_key.count) {
+        measure_class(s, f->key.class);
+    }
 }

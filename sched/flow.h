@@ -48,7 +48,9 @@ struct flow {
     struct list connections;     /* connection.in_flow: the others, the one held longest first */
     struct tree_node in_holders; /* sched.flows.holders, by these for its weight */
     uint64_t number;             /* in the order of creation, from 1 */
-    struct tree_node in_live;    /* sched.flows.live or .slotless, by what it holds */
+    struct tree_node in_live;    /* sched.flows.live or .slotless, by rank */
+    uint64_t taken;              /* a start tag: its selections, each divided by its weight */
+    uint64_t rank;               /* of what it holds, and of what it has taken (sched/flow.c) */
     struct list holds;           /* turn.in_flow: open places where it has the turn */
     struct list passed_shares;   /* share.passed: places where it had the turn in vain */
     struct tree seeks;           /* share.in_seeks: where it could use a slot; some no more */
@@ -57,15 +59,23 @@ struct flow {
     struct table_node node;      /* sched.flows.by_key; not the first one */
 };
 
+/* By what the ranks of a class's flows go. */
+struct flow_scale {
+    uint32_t unit;    /* the least weight of those that waited when it was looked for last */
+    uint32_t charges; /* since then */
+    uint64_t tag;     /* flow.taken before the last selection, of the flow that had it */
+};
+
 struct flows {
     bool take_turns; /* there are several, or were since the last job left */
     struct list all;
     struct tree live[SCHED_CLASSES];     /* flow.in_live: current is not NULL */
     struct tree slotless[SCHED_CLASSES]; /* those that found nothing for want of a slot */
-    struct tree holders[SCHED_CLASSES];  /* flow.in_holders: those that keep connections */
-    bool has_given;                      /* some were given over since the last action */
-    uint32_t giving;                     /* flow.giving of all */
-    uint64_t pass;                       /* of sched/place/handover.c, by number */
+    struct flow_scale scales[SCHED_CLASSES];
+    struct tree holders[SCHED_CLASSES]; /* flow.in_holders: those that keep connections */
+    bool has_given;                     /* some were given over since the last action */
+    uint32_t giving;                    /* flow.giving of all */
+    uint64_t pass;                      /* of sched/place/handover.c, by number */
     struct table by_key;
     struct table stands, shares, stakes; /* sched/turn.h */
     uint64_t numbers;                    /* given to flows and turns */

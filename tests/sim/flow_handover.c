@@ -3,8 +3,10 @@
  * first is there before the others come. usage: flow_handover [SEED [RUNS]]
  *
  * Entries end in the order in which they went out, so what all connections carry at a moment is over after as many
- * reports. No two flows hold connections that differ by more than 1/wi + 1/wj for longer than that and
- * what was given over takes to be used; and no flow waits for longer than it takes all to have a turn. */
+ * reports. No two flows hold connections that differ by more than 1/wi + 1/wj and one of the least weight for
+ * longer than that and what was given over takes to be used; and no flow waits for longer than it takes all to
+ * have their turns, each as many as it weighs for one of the waiting flow, and for what the connection carries
+ * that is given over then. Each flow may need a report to find out that it has to wait. */
 #include "sched/sched.h"
 #include "tests/sim/core_shell.h"
 #include "tests/sim/require.h"
@@ -17,7 +19,8 @@
 #define CONNECTIONS 24
 #define DEPTH       8
 #define FLIGHTS     (CONNECTIONS * DEPTH)
-#define ROUNDS      6  /* times that all connections carry what they can, for each flow */
+#define ROUNDS      6 /* times that all connections carry what they can, for each flow */
+#define ROUNDING    1e-4
 #define CHECKS      97 /* reports between two looks at all invariants */
 
 struct flow_model {
@@ -105,12 +108,33 @@ static void report(struct world *w)
     sched_report(w->sched, &o, 0);
 }
 
+static uint32_t least_weight(const struct world *w)
+{
+    uint32_t least = w->flows[0].weight;
+    for (uint32_t i = 1; i < w->flow_count; i++) {
+        least = w->flows[i].weight < least ? w->flows[i].weight : least;
+    }
+    return least;
+}
+
+/* Connections that all others have before the flow has its next one, at most. */
+static uint32_t turns_of_others(const struct world *w, const struct flow_model *f)
+{
+    uint32_t turns = 0;
+    for (uint32_t i = 0; i < w->flow_count; i++) {
+        turns += 1 + w->flows[i].weight / f->weight;
+    }
+    return turns;
+}
+
 static bool is_even(const struct world *w)
 {
+    double unit = 1.0 / least_weight(w);
     for (uint32_t i = 0; i < w->flow_count; i++) {
         for (uint32_t j = 0; j < w->flow_count; j++) {
             const struct flow_model *a = &w->flows[i], *b = &w->flows[j];
-            if (a->held * b->weight > b->held * a->weight + a->weight + b->weight) {
+            double more = (a->held - 1.0) / a->weight - (b->held + 1.0) / b->weight;
+            if (more > unit + ROUNDING) {
                 return false;
             }
         }
@@ -179,10 +203,11 @@ static void run(struct world *w)
     for (uint32_t step = 0; step < ROUNDS * all * w->flow_count; step++) {
         pull(w);
         w->uneven_since = is_even(w) ? w->reports : w->uneven_since;
-        REQUIRE(w->reports - w->uneven_since <= all + w->connections);
+        REQUIRE(w->reports - w->uneven_since <= all + w->connections + w->flow_count);
         for (uint32_t i = 0; i < w->flow_count; i++) {
-            uint64_t turns = 1 + w->flow_count / w->connections;
-            REQUIRE(w->reports - w->flows[i].last_given <= turns * (all + w->connections));
+            uint64_t turns = 3 + turns_of_others(w, &w->flows[i]) / w->connections;
+            REQUIRE(w->reports - w->flows[i].last_given <=
+                    turns * (all + w->connections) + w->flow_count);
         }
         report(w);
     }

@@ -3,9 +3,10 @@
  *
  * At each destination, for any two of one class and over any time, what they were given differs by no
  * more than Li/wi + Lj/wj recipients, L the largest entry, while no connection is lacking. Where connections
- * are short, and those of before are over, each holds at most 1/wi more for its weight than any other, whichever
- * destinations it has mail for; and urgent mail has the next one, whoever has the turn at its destination. A
- * class has its floor.
+ * are short, and those of before are over, each holds at most 1/wi and one of the least weight more for its
+ * weight than any other, whichever destinations it has mail for; where there are more flows than connections,
+ * each has them in turn by its weight; and urgent mail has the next one, whoever has the turn at its
+ * destination. A class has its floor.
  *
  * Both may bind: then the bound at a destination holds while it lacks no connection, and again once its window
  * was full. */
@@ -26,8 +27,9 @@
 #define ROUNDING     1e-4
 #define ANYWHERE     UINT32_MAX
 
-/* What is lacking: windows, or connections alone, or now one and now the other. */
-enum limit { WINDOWS, CONNECTIONS, BOTH };
+/* What is lacking: windows, or connections alone, or so much that not every flow can have one, or now windows
+ * and now connections. */
+enum limit { WINDOWS, CONNECTIONS, CROWD, BOTH };
 
 struct flow_model {
     struct sched_flow_key key;
@@ -143,12 +145,22 @@ static void deliver(struct world *w, const struct sched_action *a)
     }
 }
 
+static double least_weight(const struct world *w)
+{
+    double least = w->flows[0].weight;
+    for (uint32_t i = 1; i < w->flow_count; i++) {
+        least = w->flows[i].weight < least ? w->flows[i].weight : least;
+    }
+    return least;
+}
+
 static void check_held(const struct world *w)
 {
+    double unit = 1 / least_weight(w);
     for (uint32_t i = 0; i < w->flow_count; i++) {
         for (uint32_t j = 0; j < w->flow_count; j++) {
             const struct flow_model *a = &w->flows[i], *b = &w->flows[j];
-            REQUIRE(a->held / a->weight - b->held / b->weight <= 1 / a->weight + ROUNDING);
+            REQUIRE(a->held / a->weight - b->held / b->weight <= unit + 1 / a->weight + ROUNDING);
         }
     }
 }
@@ -170,17 +182,23 @@ static void pull(struct world *w)
     }
 }
 
-static void report(struct world *w)
+static void report_one(struct world *w, uint32_t which)
 {
-    uint32_t which = draw(w, w->flight_count);
     struct flight f = w->flights[which];
-    w->flights[which] = w->flights[--w->flight_count];
+    w->flight_count--;
+    memmove(&w->flights[which], &w->flights[which + 1],
+            (w->flight_count - which) * sizeof(w->flights[0]));
     f.message->flow->held--;
     w->destinations[f.message->destination].in_flight--;
     w->old_count -= f.is_old;
     const struct sched_outcome o = {
         .entry = f.entry, .feedback = SCHED_POSITIVE, .connection_open = draw(w, 2) == 0};
     sched_report(w->sched, &o, w->now);
+}
+
+static void report(struct world *w)
+{
+    report_one(w, draw(w, w->flight_count));
 }
 
 static void finish(struct world *w)
@@ -211,15 +229,16 @@ static void begin(struct world *w, enum limit what)
     c.destination_concurrency_limit = c.initial_destination_concurrency;
     c.process_limit = FLIGHTS / 2;
     w->destination_count = 1 + draw(w, DESTINATIONS);
-    if (what == CONNECTIONS) {
+    if (what == CONNECTIONS || what == CROWD) {
         c.initial_destination_concurrency = c.destination_concurrency_limit = FLIGHTS;
-        c.process_limit = 2 + (int)draw(w, FLIGHTS / 2);
+        c.process_limit =
+            what == CROWD ? 1 + (int)draw(w, DESTINATIONS - 1) : 2 + (int)draw(w, FLIGHTS / 2);
         w->destination_count = DESTINATIONS;
     } else if (what == BOTH) {
         int all = (int)w->destination_count * c.initial_destination_concurrency;
         c.process_limit = 1 + (int)draw(w, all > 1 ? (uint32_t)all - 1 : 1);
     }
-    w->checks_held = what == CONNECTIONS;
+    w->checks_held = what == CONNECTIONS || what == CROWD;
     w->window = c.initial_destination_concurrency;
     w->connections = c.process_limit;
     w->sched = sched_new(&c, &host, core_shell_release_hosts, 0);
@@ -353,6 +372,47 @@ static void connections_are_shared(struct world *w)
     run(w);
 }
 
+/* What each flow was given since the first check, for its weight: as much as any other, but for a turn, and for
+ * those that others have while one holds a connection. */
+static void check_turns(struct world *w, const double *before)
+{
+    for (uint32_t i = 0; i < w->flow_count; i++) {
+        for (uint32_t j = 0; j < w->flow_count; j++) {
+            const struct flow_model *a = &w->flows[i], *b = &w->flows[j];
+            double more =
+                (a->given[i] - before[i]) / a->weight - (b->given[j] - before[j]) / b->weight;
+            REQUIRE(more <= (1 + w->connections) * (1 / a->weight + 1 / b->weight));
+        }
+    }
+}
+
+/* More flows than connections, each with a destination of its own; deliveries end in the order in which they
+ * began. */
+static void crowd_is_served(struct world *w)
+{
+    begin(w, CROWD);
+    w->flow_count = DESTINATIONS;
+    for (uint32_t i = 0; i < w->flow_count; i++) {
+        uint32_t weight = 1 + draw(w, 10);
+        w->flows[i] = (struct flow_model){
+            .key = {SCHED_NORMAL, i, 0}, .weight = weight, .largest = 1, .places = 1U << i};
+        submit(w, &w->flows[i], i);
+        sched_tenant_weight(w->sched, i, (uint16_t)weight, 0);
+    }
+    fill(w);
+    double before[FLOWS] = {0};
+    for (uint32_t step = 0; step < STEPS; step++) {
+        pull(w);
+        for (uint32_t i = 0; i < w->flow_count && step <= FLOWS; i++) {
+            before[i] = w->flows[i].given[i]; /* until the weights of all are known */
+        }
+        check_turns(w, before);
+        report_one(w, 0);
+        w->now += 1000;
+    }
+    finish(w);
+}
+
 /* The first slot is not its own only when lower classes are owed one. */
 static void urgent_is_next(struct world *w)
 {
@@ -401,14 +461,15 @@ static void floors_hold(struct world *w)
 int main(int argc, char **argv)
 {
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-    uint64_t runs = argc > 2 ? strtoull(argv[2], NULL, 10) : 150;
+    uint64_t runs = argc > 2 ? strtoull(argv[2], NULL, 10) : 180;
     uint64_t spans = 0;
     static void (*const scenes[])(struct world *) = {tenants_share, connections_are_shared,
-                                                     floors_hold, urgent_is_next, both_bind};
+                                                     floors_hold,   urgent_is_next,
+                                                     both_bind,     crowd_is_served};
     for (uint64_t i = seed; i < seed + runs; i++) {
         static struct world w;
         w = (struct world){.random = (i * UINT64_C(0x9e3779b97f4a7c15)) | 1};
-        scenes[i % 5](&w);
+        scenes[i % 6](&w);
         spans += w.spans;
     }
     REQUIRE(runs < 100 || spans > 100);
