@@ -390,15 +390,16 @@ struct flow *flow_pick(struct sched *s)
 void flow_charge(struct sched *s, struct flow *f)
 {
     bool waits[SCHED_CLASSES];
+    uint32_t class = f->key.class;
     for (int i = 0; i < SCHED_CLASSES; i++) {
         waits[i] = has_flows(s, i, true);
     }
-    flow_charge_class(s, &s->flows.floors, waits, f->key.class, 1);
-    struct flow_scale *scale = &s->flows.scales[f->key.class];
+    flow_charge_class(s, &s->flows.floors, waits, class, 1);
+    struct flow_scale *scale = &s->flows.scales[class];
     scale->tag = f->taken;
     f->taken += WEIGHT_MAX / f->weight;
     flow_hold(s, f, 0); /* behind those of its level that have taken as much */
     if (++scale->charges > s->flows.by_key.count) {
-        measure_class(s, f->key.class);
+        measure_class(s, class);
     }
 }
