@@ -293,6 +293,7 @@ int worker_thread_new(struct engine *engine, uint32_t index, struct worker **ret
     list_init(&w->outbounds);
     list_init(&w->ready);
     list_init(&w->paused);
+    list_init(&w->hearing);
     list_init(&w->resolving);
     timeout_queue_init(&w->timeouts);
     w->poller.epfd = -1;

@@ -371,6 +371,7 @@ void inbound_begin(struct worker *w, struct listener *l, int fd,
     c->ready.run = run_ready;
     list_init(&c->ready.link);
     list_init(&c->paused);
+    list_init(&c->in_hearing);
     reception_init(&c->reception, rules->config);
     buf_init(&c->input, 0);
     stream_init(&c->stream, fd);

@@ -32,8 +32,10 @@ struct inbound {
     struct sockaddr_storage peer;
     struct reception reception;
     struct hearing *hearing; /* in place of a reception; NULL: it is mail to be relayed */
-    struct buf input;        /* received and not yet consumed */
-    bool is_counted;         /* in the listener's limits */
+    struct list in_hearing;  /* worker.hearing, while its content comes in */
+    usec_t hearing_since;
+    struct buf input; /* received and not yet consumed */
+    bool is_counted;  /* in the listener's limits */
     bool is_away;
     bool is_handshaking;
     bool is_closing; /* replies flushed, then close */

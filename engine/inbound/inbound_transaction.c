@@ -18,11 +18,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Content that has come for no longer keeps its place. */
+static const usec_t hearing_grace = 5 * USEC_PER_SEC;
+
 void inbound_drop_reception(struct inbound *c)
 {
     uint64_t staged = reception_drop(&c->reception);
-    listener_hearing_end(c->worker->engine, c->hearing);
-    c->hearing = NULL;
+    if (c->hearing != NULL) {
+        list_remove(&c->in_hearing);
+        c->worker->hearings--;
+        hearing_free(c->hearing);
+        c->hearing = NULL;
+    }
     if (staged != 0) {
         letter_put_discard(c->worker->to_writer, staged);
     }
@@ -144,17 +151,44 @@ static void send_part(struct inbound *c, bool is_last)
     }
 }
 
+static const char many_reports[] = "Too many reports at once, try again later";
+
+/* Anybody may give mail for us, and may take his time. When all places are taken, the one whose content has
+ * been coming for longest gives up his to the newcomer: so whoever is quick is heard, however many are slow. */
+static bool has_place(struct worker *w)
+{
+    uint32_t most = HEARINGS_MAX / w->engine->worker_count;
+    if (w->hearings < (most > 0 ? most : 1)) {
+        return true;
+    }
+    if (list_is_empty(&w->hearing)) {
+        return false;
+    }
+    struct inbound *oldest = list_first(&w->hearing, struct inbound, in_hearing);
+    if (w->now - oldest->hearing_since < hearing_grace) {
+        return false;
+    }
+    count_refusal(oldest);
+    smtp_server_fail(&oldest->smtp, 451, "4.3.2", many_reports);
+    inbound_drop_reception(oldest);
+    return true;
+}
+
 /* The message is for us: nothing of it goes to the spool. */
 static void begin_hearing(struct inbound *c)
 {
-    const struct listener_hearing_of of = {c->reception.intake->envelope.id,
-                                           (uint16_t)c->worker->index, c};
+    struct worker *w = c->worker;
+    const struct listener_hearing_of of = {c->reception.intake->envelope.id, (uint16_t)w->index, c};
     inbound_drop_reception(c);
-    c->hearing = listener_hearing_begin(c->worker->engine, &c->smtp, &of);
+    c->hearing = has_place(w) ? listener_hearing_begin(&c->smtp, &of) : NULL;
     if (c->hearing == NULL) {
         count_refusal(c);
-        smtp_server_fail(&c->smtp, 451, "4.3.2", "Too many reports at once, try again later");
+        smtp_server_fail(&c->smtp, 451, "4.3.2", many_reports);
+        return;
     }
+    w->hearings++;
+    c->hearing_since = w->now;
+    list_push_back(&w->hearing, &c->in_hearing);
 }
 
 /* Takes the core's recipients. A full batch goes to the spool at once, so that an envelope of any
@@ -223,6 +257,7 @@ static void take_message(struct inbound *c)
 {
     if (c->hearing != NULL) {
         listener_hearing_take(c->hearing, &c->reception.body);
+        list_remove(&c->in_hearing);
         c->is_away = true;
         letter_put_hear(c->worker->to_hearer, c->hearing);
         return;

@@ -45,19 +45,14 @@ enum smtp_server_hearing listener_hears(const struct engine *e, const struct con
     return is_known ? SMTP_SERVER_HEARD : SMTP_SERVER_HEARD_UNKNOWN;
 }
 
-struct hearing *listener_hearing_begin(struct engine *e, const struct smtp_server *core,
+struct hearing *listener_hearing_begin(const struct smtp_server *core,
                                        const struct listener_hearing_of *of)
 {
     uint32_t count;
     struct slice packed = smtp_server_recipients(core, &count), address;
-    if (atomic_fetch_add_explicit(&e->hearings, 1, memory_order_relaxed) >= HEARINGS_MAX) {
-        atomic_fetch_sub_explicit(&e->hearings, 1, memory_order_relaxed);
-        return NULL;
-    }
     struct hearing *h = hearing_new();
     if (h == NULL || !packed_next(&packed, &address) || address.len >= sizeof(h->recipient)) {
         hearing_free(h);
-        atomic_fetch_sub_explicit(&e->hearings, 1, memory_order_relaxed);
         return NULL;
     }
     memcpy(h->recipient, address.data, address.len);
@@ -75,12 +70,4 @@ void listener_hearing_take(struct hearing *h, struct buf *body)
     h->is_cut |= body->len > room;
     buf_append(&h->content, body->data, body->len < room ? body->len : room);
     buf_clear(body);
-}
-
-void listener_hearing_end(struct engine *e, struct hearing *h)
-{
-    if (h != NULL) {
-        hearing_free(h);
-        atomic_fetch_sub_explicit(&e->hearings, 1, memory_order_relaxed);
-    }
 }

@@ -24,13 +24,9 @@ struct listener_hearing_of {
     uint16_t worker;
     void *connection;
 };
-/* The transaction's recipient is known: the message begins. NULL: there are too many on their way, or no
- * memory. */
-struct hearing *listener_hearing_begin(struct engine *e, const struct smtp_server *core,
+/* The transaction's recipient is known: the message begins. NULL: no memory. */
+struct hearing *listener_hearing_begin(const struct smtp_server *core,
                                        const struct listener_hearing_of *of);
 /* Take over content; what is beyond HEARD_BYTES_MAX is dropped. */
 void listener_hearing_take(struct hearing *h, struct buf *body);
-/* It is over, whatever became of it. Accepts NULL. */
-void listener_hearing_end(struct engine *e, struct hearing *h);
-
 #endif

@@ -14,7 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Hearings that exist at a time: further mail for us is put off with 451. */
+/* Hearings that exist at a time, all workers together; engine/inbound/inbound_transaction.c says what becomes
+ * of more. */
 #define HEARINGS_MAX 128
 
 /* A recipient who is to get no more mail, as far as the rules of `suppression` say so. */

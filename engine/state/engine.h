@@ -134,7 +134,6 @@ struct engine {
     _Atomic uint64_t seals[SEAL_RESULT_COUNT]; /* messages, by what became of their signatures */
     _Atomic uint64_t signatures;               /* that keys made */
     _Atomic uint64_t heard[5];    /* messages for us by what they were; by enum heard_kind */
-    _Atomic uint32_t hearings;    /* on their way; hearing.h */
     _Atomic uint64_t odd_labels;  /* values of control headers that were ignored */
     struct denials denials;       /* refused because of who asked; denial.h */
     _Atomic uint64_t refused;     /* intake, for want of space, memory or a working spool */

@@ -69,6 +69,8 @@ struct worker {
     struct flight_recorder *recorder;       /* recording.h; NULL: nothing is recorded yet */
     struct list ready;                      /* links of connections that go on without an event */
     struct list paused;                     /* inbound: intake_memory is used up */
+    struct list hearing;                    /* inbound: mail for us comes in, the oldest first */
+    uint32_t hearings;                      /* these, and those that are being heard */
     struct worker_connections *connections; /* [config_transport_room] */
     char *input;                            /* WORKER_READ_BYTES, for one read at a time */
     usec_t accept_at; /* listeners rest until then for lack of descriptors; or never */

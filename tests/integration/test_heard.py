@@ -1,4 +1,5 @@
 """What comes back: return addresses that each recipient's mail has (`verp`), and what is heard at them."""
+import contextlib
 import os
 import re
 import stat
@@ -223,6 +224,29 @@ def test_hostile_mail_is_heard_out(place):
                  dsn('jane@a.test')[:-40] + b'x' * 70 + b'\r\n' + (b'y' * 70 + b'\r\n') * 20000):
         ways.back(address, text)
     assert ways.daemon.wait_event('OOB', 'jane@a.test')['id'] == number
+
+
+def test_the_slow_make_room(place):
+    """Strangers who hold every place for mail to us with content that never ends lose them to whoever comes."""
+    ways = Ways(place)
+    with contextlib.ExitStack() as stack:
+        slow = []
+        for i in range(130):
+            client = stack.enter_context(Client(ways.daemon, source=f'127.0.0.{2 + i // 45}'))
+            client.ehlo()
+            client.mail('', ['abuse@b.test'])
+            client.say('DATA', 354)
+            client.send(b'Subject: slow\r\n')
+            slow.append(client)
+        time.sleep(5.2)
+        for client in slow:
+            client.send(b'X-More: yes\r\n')
+        for _ in range(3):
+            ways.back('fbl@fbl.test', complaint('jane@a.test', 'x@y.test'))
+        # Whoever had none, or lost it, is told so when the content ends; the session goes on.
+        ends = [client.say('\r\nx\r\n.').code for client in slow]
+        assert set(ends) == {250, 451}
+        assert slow[0].say('NOOP').code == 250
 
 
 def test_a_complaint_suppresses(place):
