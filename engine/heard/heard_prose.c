@@ -269,15 +269,42 @@ static void finish_others(struct heard *r, struct slice text)
     }
 }
 
+/* Somebody answers a bounce, or sends it on. */
+static bool is_answer(struct slice subject)
+{
+    static const char *const answers[] = {
+        "re:", "aw:", "sv:", "antw:", "fw:", "fwd:", "wg:", "tr:", NULL};
+    return begins_any(subject, answers);
+}
+
+/* Whether a person quotes the line in which the word stands. */
+static bool is_quoted(struct slice text, size_t word)
+{
+    while (word > 0 && text.data[word - 1] != '\n') {
+        word--;
+    }
+    return text.data[word] == '>';
+}
+
+/* NULL: no text that only bounces have */
+static const char *shape_of(struct slice text)
+{
+    for (size_t i = 0; i < sizeof(strong) / sizeof(strong[0]); i++) {
+        size_t at = heard_find_word(text, strong[i].words);
+        if (at < text.len && !is_quoted(text, at)) {
+            return strong[i].shape;
+        }
+    }
+    return NULL;
+}
+
 const char *heard_prose_read(struct heard_parts *parts, struct slice text)
 {
     struct heard *r = parts->report;
     struct slice returned, above = split(text, &returned);
-    const char *shape = NULL;
-    for (size_t i = 0; shape == NULL && i < sizeof(strong) / sizeof(strong[0]); i++) {
-        shape = heard_find_word(above, strong[i].words) < above.len ? strong[i].shape : NULL;
-    }
-    bool has_subject = heard_has_any(slice_of(r->subject), subjects);
+    const char *shape = shape_of(above);
+    bool has_subject =
+        !is_answer(slice_of(r->subject)) && heard_has_any(slice_of(r->subject), subjects);
     if (shape == NULL && !parts->has_failed_field && !(has_subject && parts->is_from_daemon)) {
         return NULL;
     }

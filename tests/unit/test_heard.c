@@ -210,6 +210,28 @@ static void no_unsubscribes(void **state)
     (void)state;
 }
 
+/* A person asks what it was that came back. */
+static void quoted_bounces(void **state)
+{
+#define QMAIL(mark)                                                                                \
+    mark "Hi. This is the qmail-send program at mx.example.net.\n" mark "\n" mark                  \
+         "<jane@example.net>:\n" mark "550 5.1.1 no such user\n"
+    static const char *const persons[] = {
+        "From: jo@b.test\nSubject: Re: failure notice\n\nWhat is this?\n\n" QMAIL("> "),
+        "From: jo@b.test\nSubject: RE: failure notice\n\nWhat is this?\n\n" QMAIL(""),
+        "From: jo@b.test\nSubject: Fwd: failure notice\n\n" QMAIL(""),
+        "From: jo@b.test\nSubject: a failure notice came\n\n" QMAIL(">")};
+    for (size_t i = 0; i < sizeof(persons) / sizeof(persons[0]); i++) {
+        read_text(persons[i]);
+        assert_int_equal(heard.kind, HEARD_UNKNOWN);
+        assert_int_equal(heard.recipient_count, 0);
+    }
+    read_text("From: jo@b.test\nSubject: failure notice\n\n" QMAIL(""));
+    assert_int_equal(heard.kind, HEARD_BOUNCE);
+    (void)state;
+#undef QMAIL
+}
+
 /* What costs the parser more than its bytes is not given to it, and said. */
 static void borders_are_bounded(void **state)
 {
@@ -356,6 +378,7 @@ int main(void)
         cmocka_unit_test(complaints),
         cmocka_unit_test(unsubscribes),
         cmocka_unit_test(no_unsubscribes),
+        cmocka_unit_test(quoted_bounces),
         cmocka_unit_test(borders_are_bounded),
         cmocka_unit_test(auto_replies),
         cmocka_unit_test(what_is_none_of_these),
