@@ -15,7 +15,6 @@
 #include "engine/post/message.h"
 #include "engine/post/signing.h"
 #include "engine/state/settings.h"
-#include "net/dkim/dkim_header.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -26,6 +25,7 @@ enum { FEEDBACK_MAX = 900 }; /* bytes of a Feedback-ID: a line has 998 at most (
 void seal_init(struct seal *s, struct spool_reader *reader)
 {
     s->reader = reader;
+    s->fields = (struct dkim_header){0};
     buf_init(&s->front, 0);
     buf_init(&s->header, SEAL_HEADER_MAX);
     buf_init(&s->out, SPOOL_SIGNING_FIELDS_MAX);
@@ -246,17 +246,20 @@ static void put_feedback_id(const struct config *c, const struct message *m,
 
 /* --- signatures ------------------------------------------------------------------------------- */
 
+/* Puts the Feedback-ID into the header, in front of it. errors: of dkim_header_parse */
+static int put_front(struct seal *s)
+{
+    dkim_header_fini(&s->fields);
+    buf_append_slice(&s->front, buf_slice(&s->header));
+    return s->front.failed ? -ENOMEM : dkim_header_parse(buf_slice(&s->front), &s->fields);
+}
+
 /* Each key signs the header with the Feedback-ID in front of it. errors: of dkim_sign */
 static int sign_by_all(struct seal *s, const struct key_choice *choice, const struct signing *g,
                        usec_t now)
 {
-    struct dkim_header header;
     size_t feedback = s->front.len;
-    buf_append_slice(&s->front, buf_slice(&s->header));
-    int err = s->front.failed ? -ENOMEM : dkim_header_parse(buf_slice(&s->front), &header);
-    if (err != 0) {
-        return err;
-    }
+    int err = feedback == 0 ? 0 : put_front(s);
     buf_clear(&s->out);
     for (size_t i = 0; i < choice->count && err == 0; i++) {
         const struct ring_key *k = choice->keys[i];
@@ -264,9 +267,8 @@ static int sign_by_all(struct seal *s, const struct key_choice *choice, const st
         terms.signed_at = (uint64_t)(now / USEC_PER_SEC);
         terms.expires_at =
             k->section->expire == 0 ? 0 : (uint64_t)((now + k->section->expire) / USEC_PER_SEC);
-        err = dkim_sign(k->key, &terms, &header, g->hashes[terms.body], &s->out);
+        err = dkim_sign(k->key, &terms, &s->fields, g->hashes[terms.body], &s->out);
     }
-    dkim_header_fini(&header);
     if (err == 0) {
         buf_append_slice(&s->out, slice_to(buf_slice(&s->front), feedback));
         err = s->out.failed ? ERR_LIMIT : 0;
@@ -342,16 +344,15 @@ static int prepare(struct seal *s, const struct settings *settings, struct messa
                    struct key_choice *choice, usec_t now, enum seal_result *ret)
 {
     struct from_domains from;
-    struct dkim_header header;
     int err = recall_signing(s, m);
     err = err != 0 ? err : copy_header(s, m);
-    err = err != 0 ? err : dkim_header_parse(buf_slice(&s->header), &header);
+    err = err != 0 ? err : dkim_header_parse(buf_slice(&s->header), &s->fields);
     if (err != 0) {
         return err;
     }
     struct signing *g = m->signing;
-    choose(settings, m, &header, choice, &from, ret);
-    if (choice->count > 0 && header.has_stray) {
+    choose(settings, m, &s->fields, choice, &from, ret);
+    if (choice->count > 0 && s->fields.has_stray) {
         /* RFC 6376 section 3.8: only what is a valid message is to be signed. Verifiers read a line that
          * is no field in different ways, and one at the top that begins with white space would go on
          * the field in front of it. */
@@ -364,15 +365,15 @@ static int prepare(struct seal *s, const struct settings *settings, struct messa
     }
     unsigned missing = forms_of_choice(choice) & ~(unsigned)g->forms;
     if (choice->count > 0) {
-        put_feedback_id(settings->config, m, &header, &s->front);
+        put_feedback_id(settings->config, m, &s->fields, &s->front);
         err = missing == 0 ? 0 : hash_body(s, m, missing, g);
     }
-    dkim_header_fini(&header);
     return err;
 }
 
-int seal_message(struct seal *s, const struct settings *settings, struct message *m, usec_t now,
-                 enum seal_result *ret, uint32_t *ret_count)
+/* As seal_message; s->fields may be left behind. */
+static int seal_one(struct seal *s, const struct settings *settings, struct message *m, usec_t now,
+                    enum seal_result *ret, uint32_t *ret_count)
 {
     struct key_choice choice = {.count = 0};
     *ret_count = 0;
@@ -405,4 +406,12 @@ int seal_message(struct seal *s, const struct settings *settings, struct message
         m->signing->is_done = true;
     }
     return 0;
+}
+
+int seal_message(struct seal *s, const struct settings *settings, struct message *m, usec_t now,
+                 enum seal_result *ret, uint32_t *ret_count)
+{
+    int err = seal_one(s, settings, m, now, ret, ret_count);
+    dkim_header_fini(&s->fields);
+    return err;
 }

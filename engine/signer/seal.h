@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "engine/state/seal_result.h"
+#include "net/dkim/dkim_header.h"
 
 #include <stdint.h>
 
@@ -23,6 +24,7 @@ struct spool_reader;
 struct seal {
     struct spool_reader *reader; /* its own; not open outside of a call */
     struct buf front, header, out;
+    struct dkim_header fields; /* of `header`, inside of a call */
 };
 
 void seal_init(struct seal *s, struct spool_reader *reader);

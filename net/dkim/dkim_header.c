@@ -103,7 +103,7 @@ void dkim_header_fini(struct dkim_header *h)
 
 static bool is_called(const struct dkim_field *field, struct slice name)
 {
-    return field->name_len == name.len && slice_ieq(slice_to(field->text, name.len), name);
+    return dkim_is_same_name(slice_to(field->text, field->name_len), name);
 }
 
 size_t dkim_header_count(const struct dkim_header *h, struct slice name)
@@ -130,21 +130,23 @@ size_t dkim_header_find_above(const struct dkim_header *h, struct slice name, si
 static void put_relaxed_value(struct slice value, struct buf *out)
 {
     char *to = buf_reserve(out, value.len); /* it becomes no longer */
-    bool has_space = false, is_begun = false;
+    bool has_space = false;
     size_t len = 0;
     for (size_t i = 0; to != NULL && i < value.len; i++) {
         char c = value.data[i];
-        if (c == '\r' && i + 1 < value.len && value.data[i + 1] == '\n') {
+        if (dkim_is_blank(c)) {
+            has_space = len > 0;
+        } else if (c == '\r' && i + 1 < value.len && value.data[i + 1] == '\n') {
             i++;
-        } else if (dkim_is_blank(c)) {
-            has_space = true;
         } else {
-            if (has_space && is_begun) {
+            if (has_space) {
                 to[len++] = ' ';
+                has_space = false;
             }
             to[len++] = c;
-            has_space = false;
-            is_begun = true;
+            while (i + 1 < value.len && (unsigned char)value.data[i + 1] > ' ') {
+                to[len++] = value.data[++i];
+            }
         }
     }
     out->len += len;

@@ -33,6 +33,13 @@ struct dkim_header {
 MUST_USE int dkim_header_parse(struct slice text, struct dkim_header *ret);
 void dkim_header_fini(struct dkim_header *h); /* accepts a zeroed one */
 
+/* Whether two names are the same, in any case. Most that are compared are not: that shows in the length
+ * or in the first letter. An empty one is no name. */
+static inline bool dkim_is_same_name(struct slice a, struct slice b)
+{
+    return a.len == b.len && a.len > 0 && ((a.data[0] ^ b.data[0]) & ~0x20) == 0 && slice_ieq(a, b);
+}
+
 /* How many fields have that name, in any case. */
 size_t dkim_header_count(const struct dkim_header *h, struct slice name);
 /* The place of the next field of that name above place `below`, which is the header's count for the

@@ -22,6 +22,7 @@ struct dkim_key {
     enum dkim_algorithm algorithm;
     EVP_PKEY_CTX *rsa;   /* ready to sign, never used itself; NULL: of the other algorithm */
     EVP_MD_CTX *ed25519; /* the same */
+    EVP_MD *sha256;      /* looked up once, as the contexts are */
     char *text;          /* of the public key, base64 */
     size_t text_len;
 };
@@ -115,6 +116,7 @@ static int export_public(struct dkim_key *k)
 static int make_ready(struct dkim_key *k)
 {
     bool is_ready = false;
+    k->sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
     if (k->algorithm == DKIM_RSA_SHA256) {
         k->rsa = EVP_PKEY_CTX_new(k->pkey, NULL);
         is_ready = k->rsa != NULL && EVP_PKEY_sign_init(k->rsa) == 1 &&
@@ -125,7 +127,12 @@ static int make_ready(struct dkim_key *k)
         is_ready =
             k->ed25519 != NULL && EVP_DigestSignInit(k->ed25519, NULL, NULL, NULL, k->pkey) == 1;
     }
-    return is_ready ? 0 : -ENOMEM;
+    return is_ready && k->sha256 != NULL ? 0 : -ENOMEM;
+}
+
+int dkim_key_hash(const struct dkim_key *k, struct slice text, uint8_t ret[DKIM_HASH_BYTES])
+{
+    return EVP_Digest(text.data, text.len, ret, NULL, k->sha256, NULL) == 1 ? 0 : -ENOMEM;
 }
 
 static bool sign_rsa(const struct dkim_key *k, const uint8_t *hash, uint8_t *ret, size_t *ret_len)
@@ -221,6 +228,7 @@ void dkim_key_free(struct dkim_key *k)
     if (k != NULL) {
         EVP_PKEY_CTX_free(k->rsa);
         EVP_MD_CTX_free(k->ed25519);
+        EVP_MD_free(k->sha256);
         EVP_PKEY_free(k->pkey);
         free(k->text);
         free(k);

@@ -57,6 +57,10 @@ struct slice dkim_key_public(const struct dkim_key *k);
 /* The text to be published: "v=DKIM1; k=...; p=...". A DNS server takes it in strings of 255 bytes. */
 void dkim_key_put_record(const struct dkim_key *k, struct buf *out);
 
+/* SHA-256, which all algorithms here sign. errors: -ENOMEM */
+MUST_USE int dkim_key_hash(const struct dkim_key *k, struct slice text,
+                           uint8_t ret[DKIM_HASH_BYTES]);
+
 /* Sign the hash of a header.
  *
  * ret_len  bytes written to ret, which has room for DKIM_SIGNATURE_MAX

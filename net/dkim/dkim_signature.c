@@ -8,7 +8,7 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <openssl/evp.h>
+#include <stdio.h>
 
 enum { LINE_MAX_BYTES = 76 }; /* RFC 5322 section 2.1.1 asks for at most 78 */
 
@@ -64,7 +64,7 @@ struct choice {
 static bool is_among(struct slice name, const struct slice *names, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (slice_ieq(name, names[i])) {
+        if (dkim_is_same_name(name, names[i])) {
             return true;
         }
     }
@@ -196,12 +196,13 @@ static void put_base64(struct writer *w, const uint8_t *data, size_t len)
 static void put_unsigned(struct writer *w, const struct dkim_key *key, const struct dkim_terms *t,
                          const struct choice *c, const uint8_t *body_hash)
 {
-    static const char *const canons[] = {[DKIM_SIMPLE] = "simple", [DKIM_RELAXED] = "relaxed"};
-    char canon[32];
-    int len = snprintf(canon, sizeof(canon), "%s/%s", canons[t->header], canons[t->body]);
+    static const char *const canons[2][2] = {
+        [DKIM_SIMPLE] = {[DKIM_SIMPLE] = "simple/simple", [DKIM_RELAXED] = "simple/relaxed"},
+        [DKIM_RELAXED] = {[DKIM_SIMPLE] = "relaxed/simple", [DKIM_RELAXED] = "relaxed/relaxed"},
+    };
     buf_append_str(w->out, "DKIM-Signature: v=1;");
     put_tag(w, "a=", slice_of(dkim_algorithm_text(dkim_key_algorithm(key))));
-    put_tag(w, "c=", slice_of_printed(canon, sizeof(canon), len));
+    put_tag(w, "c=", slice_of(canons[t->header][t->body]));
     put_tag(w, "d=", t->domain);
     put_tag(w, "s=", t->selector);
     put_time_tag(w, "t=", t->signed_at);
@@ -218,11 +219,16 @@ static void put_unsigned(struct writer *w, const struct dkim_key *key, const str
 
 /* Section 3.7: the signed fields in the order of h=, each with a CRLF, then the signature's own field
  * with an empty b= and without one. */
-static int hash_header(const struct dkim_terms *t, const struct choice *c, struct slice field,
-                       uint8_t ret[DKIM_HASH_BYTES])
+static int hash_header(const struct dkim_key *key, const struct dkim_terms *t,
+                       const struct choice *c, struct slice field, uint8_t ret[DKIM_HASH_BYTES])
 {
     struct buf text;
+    size_t room = field.len;
     buf_init(&text, 0);
+    for (size_t i = 0; i < c->count; i++) {
+        room += c->instances[i].field == NULL ? 0 : c->instances[i].field->text.len + 2;
+    }
+    (void)buf_reserve(&text, room); /* at once; text.failed says whether there was memory */
     for (size_t i = 0; i < c->count; i++) {
         if (c->instances[i].field != NULL) {
             dkim_field_put(c->instances[i].field, t->header, &text);
@@ -231,10 +237,9 @@ static int hash_header(const struct dkim_terms *t, const struct choice *c, struc
     }
     struct dkim_field own = {field, strlen("DKIM-Signature")};
     dkim_field_put(&own, t->header, &text);
-    bool is_hashed =
-        !text.failed && EVP_Digest(text.data, text.len, ret, NULL, EVP_sha256(), NULL) == 1;
+    int err = text.failed ? -ENOMEM : dkim_key_hash(key, buf_slice(&text), ret);
     buf_fini(&text);
-    return is_hashed ? 0 : -ENOMEM;
+    return err;
 }
 
 static int put_signature(const struct dkim_key *key, const struct dkim_terms *t,
@@ -248,7 +253,7 @@ static int put_signature(const struct dkim_key *key, const struct dkim_terms *t,
     }
     uint8_t hash[DKIM_HASH_BYTES], signature[DKIM_SIGNATURE_MAX];
     size_t len = 0;
-    int err = hash_header(t, c, slice_from(buf_slice(out), begin), hash);
+    int err = hash_header(key, t, c, slice_from(buf_slice(out), begin), hash);
     if (err == 0) {
         err = dkim_key_sign(key, hash, signature, &len);
     }
