@@ -150,7 +150,7 @@ static bool set_post_options(struct transfer *t, CURLU *url)
 {
     const struct tls_report_post *p = t->post;
     CURL *c = t->curl;
-    long milliseconds = (long)(TLS_REPORT_POST_TIME / USEC_PER_MSEC);
+    long milliseconds = (long)(p->time / USEC_PER_MSEC);
     return curl_easy_setopt(c, CURLOPT_CURLU, url) == CURLE_OK &&
            curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "https") == CURLE_OK &&
            curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L) == CURLE_OK &&

@@ -17,16 +17,15 @@
 
 enum { TLS_REPORT_POST_ADDRESSES = 8, TLS_REPORT_POST_WHY = 300 };
 
-#define TLS_REPORT_POST_TIME (30 * USEC_PER_SEC)
-
 struct tls_report_post {
     struct slice uri;
     struct slice body;          /* gzip */
     const struct ip *addresses; /* [count], of the URI's host */
     uint32_t count;
     bool allow_loopback;
-    const char *ca_file; /* NULL: the system's */
-    bool (*must_end)(void *ctx);
+    const char *ca_file;         /* NULL: the system's */
+    usec_t time;                 /* how long it may take */
+    bool (*must_end)(void *ctx); /* asked about once a second */
     void *ctx;
 };
 

@@ -42,6 +42,11 @@ enum {
 
 static const usec_t collect_time = 2 * USEC_PER_SEC;
 static const usec_t retry_first = 300 * USEC_PER_SEC, retry_most = 14400 * USEC_PER_SEC;
+/* A collector has time to take a report; strangers name them, and silent ones must not keep the others' reports
+ * from leaving. A domain whose collectors took slow_time in vain waits for the next pass, and once all of a
+ * pass took pass_time in vain, those behind them have short_time. */
+static const usec_t post_time = 30 * USEC_PER_SEC, short_time = 3 * USEC_PER_SEC,
+                    slow_time = 5 * USEC_PER_SEC, pass_time = 300 * USEC_PER_SEC;
 static const usec_t settle_time =
     30 * USEC_PER_SEC; /* what workers counted before midnight comes */
 
@@ -55,6 +60,8 @@ struct reported_day {
     usec_t next_pass;  /* wall: when its domains are gone through again; 0: not begun */
     usec_t retry_span; /* to the pass after that */
     size_t left;       /* domains of this pass */
+    uint32_t passes;   /* that have begun */
+    usec_t vain;       /* that posts of this pass took in vain */
 };
 
 struct tls_reporter {
@@ -194,10 +201,41 @@ static void take_tally(struct tls_reporter *r, struct tls_tally *t)
 
 /* --- one domain ------------------------------------------------------------------------------- */
 
+static void take_letters(struct tls_reporter *r) ON_ROLE(r->post);
+static void take_letters(struct tls_reporter *r)
+{
+    struct letter letter;
+    while (post_take(&r->post, &letter)) {
+        if (letter.kind == LETTER_STORED) {
+            tls_mailing_end(&r->mailing, letter_take_stored(&letter));
+        } else {
+            take_tally(r, letter_take_tls_tally(&letter));
+        }
+    }
+}
+
+static void attend(struct tls_reporter *r) ON_ROLE(r->post);
+/* What has to go on while a report is under way as well: workers' tables come in, and are kept. */
+static void attend(struct tls_reporter *r)
+{
+    take_letters(r);
+    if (clock_mono() >= r->next_collect) {
+        for (uint32_t i = 0; i < r->engine->worker_count; i++) {
+            letter_put_tls_collect(&r->to_workers[i]);
+        }
+        r->next_collect = clock_mono() + collect_time;
+    }
+    save_days(r, false);
+    (void)post_flush(&r->post);
+}
+
 static bool must_end(void *ctx)
 {
     struct tls_reporter *r = ctx;
     post_assert_owner(&r->post);
+    rcu_awake();
+    attend(r);
+    rcu_sleep();
     return post_must_end(&r->post);
 }
 
@@ -207,6 +245,8 @@ struct report_try {
     const struct settings *settings;
     struct tls_report_head head;
     struct tls_domain_tally *domain;
+    uint32_t pass;
+    usec_t vain, time; /* that posts of the pass took in vain; that each has */
     struct buf gzip;
 };
 
@@ -269,6 +309,7 @@ static int send_by_https(const struct report_try *t, struct slice uri)
         .count = find_addresses(t, host, addresses),
         .allow_loopback = config->allow_loopback,
         .ca_file = config->tls_report.ca_file,
+        .time = t->time,
         .must_end = must_end,
         .ctx = t->r,
     };
@@ -310,6 +351,19 @@ static int send_by_mail(const struct report_try *t, struct slice uri)
     return r->mailing.is_away || r->mailing.error != 0 ? ERR_AGAIN : 0;
 }
 
+/* returns  as below */
+static int send_one(struct report_try *t, const struct tls_rpt_rua *rua)
+{
+    if (rua->way != TLS_RPT_HTTPS) {
+        return send_by_mail(t, rua->uri);
+    }
+    usec_t began = clock_mono();
+    t->time = t->vain < pass_time ? post_time : short_time;
+    int err = send_by_https(t, rua->uri);
+    t->vain += err != 0 ? clock_mono() - began : 0;
+    return err;
+}
+
 /* returns  0: nothing more is to be done for the domain; ERR_AGAIN: later */
 static int send_to_all(struct report_try *t, const struct tls_rpt_record *record)
 {
@@ -319,13 +373,18 @@ static int send_to_all(struct report_try *t, const struct tls_rpt_record *record
     if (tls_report_gzip(&t->head, t->domain, &t->gzip) != 0) {
         return ERR_AGAIN;
     }
-    for (uint32_t i = 0; i < record->count && !post_must_end(&r->post); i++) {
+    usec_t vain = t->vain;
+    for (uint32_t n = 0; n < record->count && !post_must_end(&r->post); n++) {
+        uint32_t i = (t->pass + n) % record->count; /* another one goes first in each pass */
         const struct tls_rpt_rua *rua = &record->rua[i];
         if ((t->domain->ways_done & (1U << i)) != 0) {
             continue;
         }
-        int err =
-            rua->way == TLS_RPT_HTTPS ? send_by_https(t, rua->uri) : send_by_mail(t, rua->uri);
+        if (rua->way == TLS_RPT_HTTPS && t->vain - vain >= slow_time) {
+            result = ERR_AGAIN;
+            continue;
+        }
+        int err = send_one(t, rua);
         if (err == 0) {
             t->domain->ways_done |= 1U << i;
         }
@@ -348,7 +407,10 @@ static int report_on(struct tls_reporter *r, const struct settings *s, struct re
         .head = {c->organization, c->contact, c->from, s->config->hostname,
                  tls_tally_day(d->tally) * DAY},
         .domain = domain,
+        .pass = d->passes,
+        .vain = d->vain,
     };
+    int64_t day = tls_tally_day(d->tally);
     buf_init(&t.gzip, 0);
     int err = ask_domain(&t, &set, &record);
     if (err == 1) {
@@ -356,6 +418,10 @@ static int report_on(struct tls_reporter *r, const struct settings *s, struct re
     }
     dns_rrset_put(set);
     buf_fini(&t.gzip);
+    size_t at = place_of_day(r, day); /* letters that came meanwhile may have moved it */
+    if (at < DAYS_MAX) {
+        r->days[at].vain = t.vain;
+    }
     return err;
 }
 
@@ -408,7 +474,11 @@ static bool work_on(struct tls_reporter *r, struct settings *s)
     }
     struct reported_day *d = &r->days[at];
     struct list *domains = tls_tally_domains(d->tally);
-    d->left = d->left > 0 ? d->left : tls_tally_count(d->tally);
+    if (d->left == 0) {
+        d->left = tls_tally_count(d->tally);
+        d->passes++;
+        d->vain = 0;
+    }
     if (d->left > 0) {
         struct tls_domain_tally *domain = list_first(domains, struct tls_domain_tally, link);
         int64_t day = tls_tally_day(d->tally);
@@ -437,19 +507,6 @@ static bool work_on(struct tls_reporter *r, struct settings *s)
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-static void take_letters(struct tls_reporter *r) ON_ROLE(r->post);
-static void take_letters(struct tls_reporter *r)
-{
-    struct letter letter;
-    while (post_take(&r->post, &letter)) {
-        if (letter.kind == LETTER_STORED) {
-            tls_mailing_end(&r->mailing, letter_take_stored(&letter));
-        } else {
-            take_tally(r, letter_take_tls_tally(&letter));
-        }
-    }
-}
-
 /* Section tls_report is gone, or never was there. */
 static void forget_all(struct tls_reporter *r)
 {
@@ -466,17 +523,11 @@ static void run_reporter(void *arg)
         struct settings *s = settings_get(settings_of(r->engine));
         bool is_on = s->config->tls_report.from != NULL;
         bool has_worked = false;
-        take_letters(r);
         if (!is_on) {
+            take_letters(r);
             forget_all(r);
         } else {
-            if (clock_mono() >= r->next_collect) {
-                for (uint32_t i = 0; i < r->engine->worker_count; i++) {
-                    letter_put_tls_collect(&r->to_workers[i]);
-                }
-                r->next_collect = clock_mono() + collect_time;
-            }
-            save_days(r, false);
+            attend(r);
             has_worked = work_on(r, s);
         }
         settings_put(s);

@@ -2,6 +2,7 @@
 in it."""
 import json
 import os
+import socket
 import time
 
 import dkim
@@ -196,6 +197,32 @@ def test_a_report_that_is_not_taken_is_tried_again(place):
     until(lambda: len(lab.collector.posted) == 2, 'a second try')
     assert [path for path, _, _ in lab.collector.posted] == ['/tls?a=b'] * 2
     until(lambda: set(kept(daemon)) == {'local.test'}, lambda: f'one is left: {kept(daemon)}')
+
+
+def test_silent_collectors_keep_nobody_waiting(place):
+    """Eight URIs of one domain that are answered by nothing: what is counted meanwhile is kept, and after one of
+    them has had its time the other domains have their reports."""
+    lab = Lab(place)
+    silent = place.keep(socket.create_server((fresh_address(), 443)))
+    lab.dns.zone['silent.test'] = [('A', silent.getsockname()[0])]
+    lab.domain('first.test', rua=','.join(f'https://silent.test/{i}' for i in range(8)))
+    lab.domain('second.test', rua=MAIL)
+    lab.domain('today.test', rua=MAIL)
+    daemon = lab.daemon()
+    for name in ('first.test', 'second.test'):
+        submit(daemon, 'a@bounce.test', [f'user@{name}'], message(name))
+        until(lambda: name in kept(daemon), name)
+    daemon.kill()
+    end_the_day(daemon)
+    daemon.start()
+    began = time.monotonic()
+    submit(daemon, 'a@bounce.test', ['user@today.test'], message('today'))
+    until(lambda: 'today.test' in kept(daemon), 'what is counted today')
+    assert time.monotonic() - began < 20 and not lab.receiver.to('tls@reports.test')
+    until(lambda: lab.receiver.to('tls@reports.test'), 'the report of the second', 60)
+    until(lambda: 'second.test' not in kept(daemon), 'its day is done')
+    assert set(kept(daemon)) == {'first.test', 'today.test'}
+    assert daemon.stop() == 0
 
 
 def test_without_the_section_nothing_is_kept(place):
