@@ -1,0 +1,214 @@
+/* What left memory until its turn: kept by site, in order, and called back as its lanes take more, not
+ * beyond what they take soon, and not before the activator is done with what it was told last. */
+#include "engine/activator/recall.h"
+#include "engine/post/letter.h"
+#include "engine/schedule/absent.h"
+#include "tests/unit/lanes_bed.h"
+
+#define RATE  10 /* messages a second, of the only lane */
+#define LATER (3600 * SECOND)
+
+static struct absent absent;
+static struct mailbox activator;
+static struct outbox to_activator;
+static _Atomic uint32_t counter;
+static struct delivery out; /* it keeps its destination alive */
+static struct sched_action sent;
+static usec_t wall;
+
+static void begin_absent(const char *options)
+{
+    begin(options);
+    assert_int_equal(mailbox_init(&activator, 16), 0);
+    outbox_init(&to_activator, &activator);
+    atomic_store(&counter, 0);
+    absent_init(&absent);
+    wall = clock_wall();
+    submit("x");
+    sent = pull_past_ends();
+    assert_int_equal(sent.kind, SCHED_DELIVER);
+    out = (struct delivery){.entry = sent.entry,
+                            .message = message,
+                            .connection = sent.connection,
+                            .connection_is_new = sent.connection_is_new,
+                            .source = sent.source,
+                            .destination = sched_destination_name(sent.destination),
+                            .connection_open = true};
+    lanes_deliver(&lanes, &sent, &out, now);
+    sent.due = now + SECOND;
+}
+
+static void end_absent(void)
+{
+    out.depth = 1;
+    out.taken_messages = out.taken_recipients = 1;
+    out.feedback = SCHED_POSITIVE;
+    report(&out);
+    settle();
+    absent_fini(&absent);
+    outbox_fini(&to_activator);
+    mailbox_fini(&activator);
+    assert_int_equal(atomic_load(&counter), 0);
+    end();
+}
+
+/* So many messages, from this number on, have left memory: their turns are an hour away. */
+static void note_all(uint64_t from, uint64_t count)
+{
+    for (uint64_t id = from; id < from + count; id++) {
+        sent.message_id = id;
+        absent_note(&absent, &lanes, &sent, 0, now, wall + LATER + (usec_t)id);
+    }
+}
+
+static struct recall *look_again(void)
+{
+    struct letter letter;
+    const struct absent_recall r = {core, &lanes, &to_activator, &counter, now};
+    absent_recall(&absent, &r);
+    (void)outbox_flush(&to_activator);
+    return mailbox_take(&activator, &letter) ? letter_take_recall(&letter) : NULL;
+}
+
+/* These messages and no others were called back. */
+static void called_back(uint64_t from, uint64_t count)
+{
+    struct recall *r = look_again();
+    if (r == NULL) {
+        fail_msg("nothing is called back");
+        return;
+    }
+    assert_int_equal(r->count, count);
+    for (uint64_t i = 0; i < count; i++) {
+        const struct spool_position *at = &r->at[i];
+        assert_int_equal(at->id, from + i);
+        assert_int_equal(at->time, wall + LATER + (usec_t)(from + i));
+        assert_int_equal(at->class, SPOOL_DEFERRED);
+    }
+    recall_free(r);
+}
+
+static void nobody_looks_again(void)
+{
+    assert_null(look_again());
+}
+
+/* --- what is noted ------------------------------------------------------------------------------ */
+
+static void only_what_a_rate_sent_away_is_noted(void **state)
+{
+    begin_absent("source_pool = one");
+    note_all(1, 3); /* its lanes would have taken it: another limit sends it away */
+    assert_int_equal(absent.count, 0);
+    assert_true(absent_wake_at(&absent) == USEC_NEVER);
+    end_absent();
+    begin_absent("source_pool = one max_message_rate = \"10/s\"");
+    sent.due = now; /* it may go at once */
+    note_all(1, 3);
+    assert_int_equal(absent.count, 0);
+    sent.due = now + SECOND;
+    note_all(1, 3);
+    assert_int_equal(absent.count, 3);
+    note_all(3, 1); /* more recipients of the same message: it comes once */
+    assert_int_equal(absent.count, 3);
+    end_absent();
+}
+
+/* --- what is called back ------------------------------------------------------------------------ */
+
+static void so_many_come_as_the_lanes_take_soon(void **state)
+{
+    begin_absent("source_pool = one max_message_rate = \"10/s\"");
+    note_all(1, 500);
+    called_back(1, 20 * RATE);
+    assert_int_equal(absent.count, 500 - 20 * RATE);
+    nobody_looks_again(); /* it is not time */
+    now = absent_wake_at(&absent);
+    called_back(20 * RATE + 1, 20 * RATE);
+    end_absent();
+}
+
+/* What waits in memory for the lanes counts: with ten seconds' worth of it nothing more is wanted. */
+static void what_waits_already_is_taken_off(void **state)
+{
+    begin_absent("source_pool = one max_message_rate = \"10/s\"");
+    note_all(1000, 500);
+    for (int i = 0; i < 5 * RATE; i++) {
+        submit("x");
+    }
+    called_back(1000, 15 * RATE);
+    for (int i = 0; i < 5 * RATE + 1; i++) {
+        submit("x");
+    }
+    now = absent_wake_at(&absent);
+    nobody_looks_again();
+    assert_int_equal(absent.count, 500 - 15 * RATE);
+    for (int i = 0; i < 10 * RATE + 1; i++) {
+        now += SECOND / RATE;
+        struct delivery d = deliver();
+        d.depth = 1;
+        d.taken_messages = d.taken_recipients = 1;
+        d.feedback = SCHED_POSITIVE;
+        report(&d);
+    }
+    end_absent();
+}
+
+static void what_comes_by_itself_soon_is_left_alone(void **state)
+{
+    begin_absent("source_pool = one max_message_rate = \"10/s\"");
+    for (uint64_t id = 1; id <= 3; id++) {
+        sent.message_id = id;
+        absent_note(&absent, &lanes, &sent, 0, now, wall);
+    }
+    nobody_looks_again();
+    assert_int_equal(absent.count, 0);
+    assert_true(absent_wake_at(&absent) == USEC_NEVER);
+    end_absent();
+}
+
+static void the_activator_is_told_one_thing_at_a_time(void **state)
+{
+    begin_absent("source_pool = one max_message_rate = \"10/s\"");
+    note_all(1, 500);
+    struct recall *r = look_again();
+    assert_non_null(r);
+    now = absent_wake_at(&absent);
+    nobody_looks_again();
+    now = absent_wake_at(&absent);
+    assert_true(now != USEC_NEVER);
+    recall_free(r);
+    called_back(20 * RATE + 1, 20 * RATE);
+    end_absent();
+}
+
+/* --- turns -------------------------------------------------------------------------------------- */
+
+/* The writer puts what waits longer than a retry where nobody who calls it back would find it. */
+static void a_turn_is_never_beyond_the_longest_retry(void **state)
+{
+    const struct config c = {.minimal_backoff_time = 300 * SECOND,
+                             .maximal_backoff_time = 4000 * SECOND};
+    assert_true(absent_turn(&c, 60 * SECOND, wall) == wall + 60 * SECOND);
+    assert_true(absent_turn(&c, -SECOND, wall) == wall);
+    assert_true(absent_turn(&c, 86400 * SECOND, wall) < wall + 4000 * SECOND);
+    assert_true(absent_turn(&c, 86400 * SECOND, wall) > wall + 300 * SECOND);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_what_a_rate_sent_away_is_noted),
+        cmocka_unit_test(so_many_come_as_the_lanes_take_soon),
+        cmocka_unit_test(what_waits_already_is_taken_off),
+        cmocka_unit_test(what_comes_by_itself_soon_is_left_alone),
+        cmocka_unit_test(the_activator_is_told_one_thing_at_a_time),
+        cmocka_unit_test(a_turn_is_never_beyond_the_longest_retry),
+    };
+    rcu_start();
+    rcu_join(); /* as a scheduler thread, which reads the settings */
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    rcu_leave();
+    rcu_stop();
+    return failed;
+}
