@@ -7,6 +7,11 @@
 
 #include <string.h>
 
+/* That a rate has forgotten what went matters only to a destination without mail, which goes then. It
+ * is looked at in steps: the exact time would set the timer anew with each message, and wake the
+ * shell for each where the rate is high. */
+#define FULL_STEP (100 * USEC_PER_MSEC)
+
 static bool is_same_rate(const struct rate_rule *a, const struct rate_rule *b)
 {
     return a->count == b->count && a->burst == b->burst && a->span == b->span;
@@ -76,6 +81,7 @@ usec_t terms_wake_at(const struct sched *s, const struct sched_destination *d)
         return d->paced_until;
     }
     usec_t full = d->terms == NULL ? 0 : full_of(d->terms);
+    full = (full + FULL_STEP - 1) / FULL_STEP * FULL_STEP;
     return full > s->now ? full : USEC_NEVER;
 }
 

@@ -186,6 +186,28 @@ static void a_rate_is_of_the_destination_alone(void **state)
     shell_close(&h);
 }
 
+/* Only what it remembers of a destination without mail depends on that time. */
+static void a_rate_that_does_not_bind_wakes_nobody_for_each_message(void **state)
+{
+    static struct shell h;
+    const usec_t step = 100 * USEC_PER_MSEC;
+    struct sched_terms t = usual;
+    t.messages = (struct rate_rule){.count = 1000000, .span = USEC_PER_SEC, .burst = 100};
+    open_with(&h, &t);
+    for (unsigned i = 0; i < 3; i++) {
+        h.now += USEC_PER_MSEC;
+        shell_send(&h, "aa");
+        assert_int_equal(shell_run(&h), 1);
+        assert_int_equal(sched_wake_at(h.sched), step);
+        shell_report(&h, i, SCHED_POSITIVE, true);
+    }
+    (void)shell_run(&h);
+    h.now = step;
+    (void)shell_run(&h);
+    assert_true(sched_wake_at(h.sched) > h.now + USEC_PER_SEC); /* its idle connection */
+    shell_close(&h);
+}
+
 /* The next answer about hosts has other terms, or none. */
 static void terms_change_with_the_hosts(void **state)
 {
@@ -212,6 +234,7 @@ int main(void)
         cmocka_unit_test(a_delay_follows_each_entry_of_it_alone),
         cmocka_unit_test(a_bound_leaves_the_window_to_others),
         cmocka_unit_test(a_rate_is_of_the_destination_alone),
+        cmocka_unit_test(a_rate_that_does_not_bind_wakes_nobody_for_each_message),
         cmocka_unit_test(terms_change_with_the_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
