@@ -140,6 +140,7 @@ static void stop_lingering(struct sched *s, struct sched_destination *d)
         s->lingering_count--;
         /* Those that linger stand first among the members of their party. */
         struct shared_party *q = shared_party_of(d->party);
+        q->lingering--;
         list_remove(&d->in_party);
         list_push_back(&q->members, &d->in_party);
     }
@@ -250,6 +251,7 @@ static void leave_or_linger(struct sched *s, struct sched_destination *d)
     struct shared_party *q = shared_party_of(d->party);
     d->is_lingering = true;
     s->lingering_count++;
+    q->lingering++;
     list_push_back(&s->lingering, &d->in_displaced);
     list_remove(&d->in_party);
     list_push_front(&q->members, &d->in_party);

@@ -217,6 +217,7 @@ static void join_party(struct sched *s, struct sched_destination *d, struct shar
         destination_leave_own(s, d);
     }
     if (d->is_lingering) { /* it avoids a lane no longer; these stand first */
+        q->lingering++;
         list_push_front(&q->members, &d->in_party);
     } else {
         list_push_back(&q->members, &d->in_party);
@@ -241,6 +242,7 @@ void site_leave(struct sched *s, struct sched_destination *d)
     set_willing(s, d, false);
     count_member(d, false);
     list_remove(&d->in_party);
+    shared_party_of(p)->lingering -= d->is_lingering;
     set_party(d, &d->own);
     site_settle_party(s, p);
 }
@@ -310,12 +312,8 @@ static void free_party(struct sched *s, struct shared_party *q)
 
 static void free_lingering(struct sched *s, struct shared_party *q)
 {
-    while (!list_is_empty(&q->members)) {
-        struct sched_destination *d = list_first(&q->members, struct sched_destination, in_party);
-        if (!d->is_lingering) {
-            break;
-        }
-        destination_free(s, d);
+    while (q->lingering > 0) {
+        destination_free(s, list_first(&q->members, struct sched_destination, in_party));
     }
 }
 

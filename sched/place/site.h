@@ -61,6 +61,7 @@ struct shared_party {
     struct lane_set *set; /* constant, any thread */
     int willing;          /* members that have entries waiting and nothing of their own bars them */
     int connections;
+    uint32_t lingering; /* members that do (sched.lingering) */
     uint32_t tls;
     bool is_pinned;      /* not freed however unused */
     struct list members; /* sched_destination.in_party; those that linger first */

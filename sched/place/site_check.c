@@ -85,6 +85,7 @@ static const char *check_members(const struct sched *s, const struct shared_part
                                  int *ret_occupied)
 {
     int willing = 0, queued = 0;
+    uint32_t lingering = 0;
     bool was_lingering = true;
     list_foreach(d, &q->members, const struct sched_destination, in_party)
     {
@@ -97,6 +98,7 @@ static const char *check_members(const struct sched *s, const struct shared_part
         HOLD_SITE(was_lingering || !d->is_lingering);
         HOLD_SITE(!d->is_lingering || (!d->is_occupied && list_is_linked(&d->in_displaced)));
         was_lingering = d->is_lingering;
+        lingering += d->is_lingering;
         bool is_queued = is_willing && destination_is_sought(d);
         HOLD_SITE(tree_node_is_linked(&d->own.in_ready) == is_queued);
         HOLD_SITE(!q->set->is_barred || d->waiting == 0);
@@ -115,6 +117,7 @@ static const char *check_members(const struct sched *s, const struct shared_part
         queued--;
     }
     HOLD_SITE(q->willing == willing && queued == 0 && !q->is_pinned);
+    HOLD_SITE(q->lingering == lingering);
     return NULL;
 }
 
