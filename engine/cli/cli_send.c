@@ -5,7 +5,7 @@
 #include "base/hash.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/control_client.h"
-#include "engine/cli/send_message.h"
+#include "engine/compose/send_message.h"
 
 #include <errno.h>
 #include <pwd.h>

@@ -1,5 +1,5 @@
 #include "base/error.h"
-#include "engine/cli/send_message.h"
+#include "engine/compose/send_message.h"
 #include "tests/unit/config_sample.h"
 
 static const struct send_options plain = {

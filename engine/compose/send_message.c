@@ -1,6 +1,6 @@
 /* Owns the making of a complete message from what a program writes to `sluice send`. Pure; called
  * by cli_send.c. */
-#include "engine/cli/send_message.h"
+#include "engine/compose/send_message.h"
 
 #include "base/error.h"
 #include "engine/compose/address_list.h"
