@@ -283,10 +283,48 @@ static void decode_after_cr(struct smtp_body *body, struct slice *in, struct sin
     }
 }
 
+/* Whole lines behind the header, from a line's start on: what most of a message consists of. They
+ * change nothing but the facts, which are written once for all of them. Stops in front of the first
+ * line that is something else, is too long, or has no room; the states take that one. */
+static void take_lines(struct smtp_body *body, struct slice *in, struct sink *sink)
+{
+    struct smtp_body_facts *facts = &body->facts;
+    uint64_t line_max = body->limits.line != 0 ? body->limits.line : UINT64_MAX;
+    size_t room = sink_room(sink);
+    struct slice left = slice_to(*in, room < in->len ? room : in->len);
+    uint64_t longest = facts->longest_line;
+    bool has_dot = false, has_8bit = false;
+
+    while (left.len >= 2 && !(body->has_dots && left.data[0] == '.')) {
+        bool has_8bit_line;
+        size_t len = smtp_text_span(left, &has_8bit_line);
+        if (len > line_max || left.len - len < 2 || left.data[len] != '\r' ||
+            left.data[len + 1] != '\n') {
+            break;
+        }
+        has_dot = has_dot || left.data[0] == '.';
+        has_8bit = has_8bit || has_8bit_line;
+        longest = len > longest ? len : longest;
+        left = slice_from(left, len + 2);
+    }
+    size_t taken = (size_t)(left.data - in->data);
+    facts->longest_line = longest;
+    facts->has_leading_dot = facts->has_leading_dot || has_dot;
+    facts->has_8bit = facts->has_8bit || has_8bit;
+    append_body(body, sink, in->data, taken);
+    *in = slice_from(*in, taken);
+}
+
 static enum smtp_body_result decode_chunk(struct smtp_body *body, struct slice *in,
                                           struct sink *sink)
 {
     while (in->len > 0) {
+        if (body->line == SMTP_BODY_LINE_START && body->header == SMTP_BODY_HEADER_DONE) {
+            take_lines(body, in, sink);
+            if (in->len == 0) {
+                break;
+            }
+        }
         if (body->fault == SMTP_BODY_OK && sink_room(sink) < 2) {
             return SMTP_BODY_FULL;
         }

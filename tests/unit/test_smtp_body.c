@@ -276,6 +276,39 @@ static void test_round_trip(void **state)
     }
 }
 
+/* Lines of all kinds behind a header, under limits that some of them just reach or break: what is
+ * read whole lines at a time is what is read a byte at a time. */
+static void test_lines_as_bytes(void **state)
+{
+    (void)state;
+    static const struct slice pieces[] = {
+        SLICE("\r\n"),          SLICE("a\r\n"),     SLICE("12345678\r\n"),
+        SLICE("123456789\r\n"), SLICE("b\x80\r\n"), SLICE(".\r\n"),
+        SLICE("..\r\n"),        SLICE(".c\r\n"),    SLICE("A: b\r\n"),
+        SLICE("no line end"),   SLICE("\r"),        SLICE("\n"),
+        SLICE("a\0b\r\n"),      SLICE("a\rb\r\n"),  SLICE("0123456789abcdefghijklmnop\r\n"),
+        SLICE("a\n\n"),         SLICE("a\0\n"),
+    };
+    const size_t plain = 5, count = sizeof(pieces) / sizeof(pieces[0]);
+    uint32_t seed = 1;
+    for (int round = 0; round < STRESS_ROUNDS(4000); round++) {
+        struct buf text = {0};
+        struct decoded d;
+        buf_append_str(&text, "A: b\r\n\r\n");
+        for (int i = 0; i < 12; i++) {
+            seed = seed * 1664525 + 1013904223;
+            bool is_plain = (seed >> 28) != 0;
+            buf_append_slice(&text, pieces[(seed >> 16) % (is_plain ? plain : count)]);
+        }
+        struct smtp_body_limits limits = {.size = round % 3 == 0 ? text.len - seed % 4 : 0,
+                                          .line = round % 5 == 0 ? 8 : 0,
+                                          .fix_bare_lf = round % 2 == 0};
+        decode_all_ways(buf_slice(&text), limits, round % 7 < 4, &d);
+        buf_fini(&d.content);
+        buf_fini(&text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +320,7 @@ int main(void)
         cmocka_unit_test(test_header_facts),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_lines_as_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
