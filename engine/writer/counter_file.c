@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 enum {
-    TOTALS = 14,
+    TOTALS = 15 + SEAL_RESULT_COUNT,
     FILE_MAX = 16 << 20, /* 1,000 rows of each table take less than 1 MB */
     CHUNK = 65536,
 };
@@ -29,7 +29,14 @@ static const char *path_of_counters(const struct engine *e, char room[static PAT
 /* The counters of the engine that are not the tally's. The names are the file's. */
 static void list_totals(struct engine *e, struct tally_total ret[static TOTALS])
 {
-    const struct tally_total totals[TOTALS] = {
+    static const char *const seals[SEAL_RESULT_COUNT] = {
+        [SEAL_SIGNED] = "seals_signed",   [SEAL_KEPT] = "seals_kept",
+        [SEAL_NO_KEY] = "seals_no_key",   [SEAL_FROM] = "seals_from",
+        [SEAL_FOREIGN] = "seals_foreign", [SEAL_UNKNOWN] = "seals_unknown",
+        [SEAL_SHAPE] = "seals_shape",     [SEAL_UNREADABLE] = "seals_unreadable",
+        [SEAL_FAILED] = "seals_failed",
+    };
+    const struct tally_total totals[TOTALS - SEAL_RESULT_COUNT] = {
         {"received", &e->received},
         {"refused", &e->refused},
         {"delivered", &e->delivered},
@@ -44,8 +51,12 @@ static void list_totals(struct engine *e, struct tally_total ret[static TOTALS])
         {"suppressed_refused", &e->suppressed_refused},
         {"suppressions_added", &e->suppressions_added},
         {"suppressions_removed", &e->suppressions_removed},
+        {"signatures", &e->signatures},
     };
     memcpy(ret, totals, sizeof(totals));
+    for (size_t i = 0; i < SEAL_RESULT_COUNT; i++) {
+        ret[TOTALS - SEAL_RESULT_COUNT + i] = (struct tally_total){seals[i], &e->seals[i]};
+    }
 }
 
 /* errors: -errno, -ENOENT where there is none */

@@ -1,6 +1,6 @@
 """Mail is signed on its way through the daemon: whatever comes in, over SMTP or HTTP, small or large, at once or after a
 deferral, a restart or kill -9, arrives with signatures that python3-dkim verifies.
-DKIM_MAILS: how many random messages (default 150)."""
+DKIM_MAILS: how many random messages (default 150). DKIM_RECIPIENTS: of the message with very many (default 20,000)."""
 import os
 import random
 import re
@@ -11,7 +11,7 @@ import dkim
 import pytest
 
 from support.api import Connection
-from support.client import message, submit
+from support.client import Client, message, submit
 from support.dns_server import DnsServer
 from support.injection import post
 from support.mailbox_postfix import MailboxPostfix
@@ -70,6 +70,11 @@ def sealed(daemon):
         if match:
             found[match[1]] = int(match[2])
     return {name: count for name, count in found.items() if count}
+
+
+def signatures(daemon):
+    """How many all keys together have made."""
+    return int(next(line for line in metrics(daemon) if line.startswith('sluice_dkim_signatures_total ')).split()[1])
 
 
 def metrics(daemon):
@@ -131,6 +136,31 @@ def test_size_and_way_do_not_matter(place, keys, extensions):
     daemon.stop()
 
 
+def test_a_message_of_very_many_recipients_is_signed_once(place, keys):
+    """However often its recipients are loaded and delivered."""
+    count = int(os.environ.get('DKIM_RECIPIENTS', '20000'))
+    receiver = place.receiver(extensions=CHUNKS)
+    daemon = place.sluice(dkims=both(keys), listener={'smtpd_recipient_limit': 1000000},
+                          options={'message_recipient_limit': 500},
+                          transports={'smtp': {'destination_recipient_limit': 1000}},
+                          routes={'*': ('smtp', receiver.nexthop)})
+    with Client(daemon) as client:
+        client.ehlo()
+        client.say('MAIL FROM:<a@sender.test>', 250)
+        for begin in range(0, count, 1000):
+            several = range(begin, min(begin + 1000, count))
+            client.send(''.join(f'RCPT TO:<r{n}@x.test>\r\n' for n in several))
+            for _ in several:
+                client.expect(250)
+        client.data(message(text='many\r\n'))
+    until(lambda: sum(len(m.recipients) for m in receiver.messages) == count, 'all recipients', 60 + count / 2000)
+    assert len(receiver.messages) >= count / 1000
+    assert len({m.body for m in receiver.messages}) == 1
+    assert keys.signers(receiver.messages[0].body) == [RSA, ED]
+    assert sealed(daemon) == {'signed': 1} and signatures(daemon) == 2
+    daemon.stop()
+
+
 def test_a_header_that_ends_with_a_chunk(place, keys):
     """Behind it a body without an empty line, which is longer than a header may be."""
     receiver = place.receiver()
@@ -160,7 +190,8 @@ def test_retries_send_the_same_signature(place, keys):
     assert daemon.stop() == 0
     daemon.start()
     daemon.wait_events('TransientFailure', count=9)
-    assert 'signed' not in sealed(daemon) or sealed(daemon)['signed'] == 3  # counters go on
+    assert sealed(daemon)['signed'] == 3 and signatures(daemon) == 6  # counters go on over the stop
+    assert sealed(daemon)['kept'] >= 3
     daemon.kill()
     daemon.start()
     receiver.answers = None
