@@ -479,6 +479,11 @@ bool sched_lane_open(struct sched *, struct sched_lane_key lane, usec_t now);
 bool sched_lane_attach(struct sched *, struct sched_lane_key lane, void *user, usec_t now);
 /* NULL: none, or no such lane. */
 void *sched_lane_user(const struct sched *, struct sched_lane_key lane);
+/* What feedback has made of its window; 0: it is as it began, there is none now, or no such lane. */
+uint32_t sched_lane_window(const struct sched *, struct sched_lane_key lane);
+/* A lane that was not used yet begins with that window, as far as its options allow, and not with
+ * initial_destination_concurrency. Ignored when it was. */
+void sched_lane_recall(struct sched *, struct sched_lane_key lane, uint32_t window, usec_t now);
 /* Limited: it takes a new entry only from what was lent to it. Said again of a lane that waits until
  * `due` of an answer: it asks at once. What is held when it is not limited any more is returned. */
 bool sched_lane_limit(struct sched *, struct sched_lane_key lane, bool is_limited, usec_t now);
@@ -556,6 +561,7 @@ enum sched_change_cause {
     SCHED_CHANGE_FORGOTTEN, /* nothing is left of it: as new */
     SCHED_CHANGE_LIMIT,     /* its rate delay begins (to 0) or is over; another config's limit */
     SCHED_CHANGE_SLOWER,    /* feedback */
+    SCHED_CHANGE_RECALLED,  /* sched_lane_recall */
     SCHED_CHANGE_COUNT
 };
 /* The window of a destination, or of a lane of a site, changed. */

@@ -107,6 +107,10 @@ MUST_USE int limits_set_rules(struct limits_hold *h, const struct limit_rules *r
 /* The core needs the lane no more. What it did not use of a loan is to be repaid before; connections
  * that it did not report as closed are taken to be. Accepts NULL. */
 void limits_release(struct limits_hold *h, usec_t now);
+/* A core that ends leaves the lane's window to the next one of its name, over a restart too; that takes it up
+ * when it meets the lane first. 0: nothing was left. Out of memory: it is not remembered. */
+void limits_note_window(struct limits_hold *h, struct slice core, uint32_t window);
+MUST_USE uint32_t limits_take_window(struct limits_hold *h, struct slice core);
 /* Tell all that stands of the lane as changes once more: the core has forgotten it. */
 void limits_tell_again(struct limits_hold *h);
 /* Of the lane, unique and never used again. */

@@ -202,6 +202,7 @@ struct limits_learned *limits_lane_learned(struct limits_lane *lane)
         if (lane->learned != NULL) {
             list_init(&lane->learned->destinations);
             list_init(&lane->learned->counters);
+            list_init(&lane->learned->windows);
         }
     }
     return lane->learned;
@@ -214,6 +215,7 @@ static void free_learned(struct limits *l, struct limits_lane *lane) ON_ROLE(l->
         return;
     }
     limits_free_destinations(l, lane);
+    limits_windows_drop(learned);
     list_foreach_safe(c, &learned->counters, struct limits_counter, in_lane)
     {
         free(c);

@@ -105,7 +105,7 @@ static bool stands(const struct limits_learned *learned, usec_t now)
 {
     bool is_any = learned->is_closed || learned->paused_until > now ||
                   learned->connections.limit > 0 || learned->session.limit > 0 ||
-                  learned->destination_count > 0;
+                  learned->destination_count > 0 || !list_is_empty(&learned->windows);
     for (unsigned i = 0; i < LIMITS_UNITS; i++) {
         const struct pace *p = learned->paces[i];
         is_any = is_any || (p != NULL && (p->phase != PACE_FREE || p->chance.share > 0));
@@ -139,6 +139,12 @@ static void write_lane(struct buf *out, const struct limits_lane *lane, usec_t n
         buf_printf(out, "paused %" PRId64 "\n", learned->paused_until - now);
     }
     write_destinations(out, learned, now);
+    list_foreach(w, &learned->windows, const struct limits_window, in_lane)
+    {
+        buf_append_str(out, "window");
+        write_name(out, slice_make(w->core, w->core_len));
+        buf_printf(out, " %" PRIu32 "\n", w->window);
+    }
     write_facts(out, learned, now);
 }
 

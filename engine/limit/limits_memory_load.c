@@ -171,6 +171,19 @@ static void recall_ceiling(struct recall *r, struct line *line)
     }
 }
 
+static void recall_window(struct recall *r, struct line *line)
+{
+    char name[LIMITS_NAME_MAX];
+    struct slice core = take_name(line, name);
+    uint32_t window = (uint32_t)take_number(line, INT32_MAX);
+    if (line->is_bad || window == 0) {
+        return;
+    }
+    limits_enter(r->limits);
+    limits_window_set(r->limits, r->lane, core, window);
+    limits_leave_lock(r->limits);
+}
+
 static void recall_closed(struct recall *r, struct line *line)
 {
     usec_t left = take_number(line, SPAN_MOST);
@@ -298,17 +311,12 @@ static void recall_line(struct recall *r, struct slice text)
         void (*recall)(struct recall *r, struct line *line);
         bool is_of_lane;
     } kinds[] = {
-        {"lane", recall_lane, false},
-        {"pace", recall_pace, true},
-        {"chance", recall_chance, true},
-        {"ceiling", recall_ceiling, true},
-        {"closed", recall_closed, true},
-        {"paused", recall_paused, true},
-        {"accepted", recall_accepted, true},
-        {"fact", recall_fact, true},
-        {"destination", recall_destination, true},
-        {"quota", recall_quota, false},
-        {"rate", recall_rate, false},
+        {"lane", recall_lane, false},    {"pace", recall_pace, true},
+        {"chance", recall_chance, true}, {"ceiling", recall_ceiling, true},
+        {"window", recall_window, true}, {"closed", recall_closed, true},
+        {"paused", recall_paused, true}, {"accepted", recall_accepted, true},
+        {"fact", recall_fact, true},     {"destination", recall_destination, true},
+        {"quota", recall_quota, false},  {"rate", recall_rate, false},
     };
     struct line line = {.rest = text};
     struct slice word = take_word(&line);

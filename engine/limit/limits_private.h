@@ -130,6 +130,14 @@ struct limits_heir {
 };
 enum { LIMITS_HEIRS = 16 };
 
+/* The window with which a core ended, until it takes it up again; limits_window.c. */
+struct limits_window {
+    struct list in_lane;
+    uint32_t window;
+    size_t core_len;
+    char core[];
+};
+
 struct limits_learned {
     struct limits_alone alone;
     struct pace *paces[LIMITS_UNITS]; /* NULL: nothing was ever refused */
@@ -145,7 +153,7 @@ struct limits_learned {
     const struct limits_hold *prober; /* whose it is */
     usec_t slowed_at;                 /* by a rule: what was sent before says nothing new */
     usec_t negative_at[8];            /* by borrower % 8: the last report to a window */
-    struct list destinations, counters;
+    struct list destinations, counters, windows;
     uint32_t destination_count, counter_count;
     struct limits_fact *facts[LIMITS_FACT_COUNT]; /* NULL: it never stood */
 };
@@ -293,6 +301,10 @@ struct limits_lane *limits_lane_find(struct limits *l, const struct limit_key *k
 /* NULL: out of memory */
 struct limits_learned *limits_lane_learned(struct limits_lane *lane);
 void limits_lane_free_learned(struct limits_learned *learned);
+/* Remember a core's window (limits_window.c). */
+void limits_window_set(struct limits *l, struct limits_lane *lane, struct slice core,
+                       uint32_t window) ON_ROLE(l->lock);
+void limits_windows_drop(struct limits_learned *learned);
 static inline struct slice limits_lane_source(const struct limits_lane *lane)
 {
     return slice_make(lane->source, lane->source_len);

@@ -81,6 +81,7 @@ static json_t *cause_text(const struct sched_change *change)
         [SCHED_CHANGE_DEAD] = "dead",
         [SCHED_CHANGE_REVIVED] = "revived",
         [SCHED_CHANGE_FORGOTTEN] = "forgotten",
+        [SCHED_CHANGE_RECALLED] = "recalled",
         [SCHED_CHANGE_LIMIT] = "rate delay",
         [SCHED_CHANGE_SLOWER] = "asked to slow down",
     };

@@ -96,6 +96,7 @@ int core_init(struct core *c, const struct core_start *start)
         .box = start->box,
         .sched = sched,
         .transport = (uint16_t)start->transport,
+        .name = start->settings->config->transports[start->transport].name,
         .slot_count = (uint32_t)config.process_limit,
     };
     c->transport = (uint16_t)start->transport;

@@ -49,6 +49,7 @@ int lanes_init(struct lanes *l, const struct lanes_config *config)
         .number = config->transport % LOAN_BORROWERS_MAX, .wake = wake_owner, .ctx = config->box};
     *l = (struct lanes){
         .engine = config->engine, .sched = config->sched, .transport = config->transport};
+    (void)snprintf(l->name, sizeof(l->name), "%s", config->name);
     list_init(&l->all);
     l->borrower = limits_borrower_new(config->engine->limits, &borrower);
     int err = l->borrower == NULL ? -ENOMEM : lanes_grow(l, config->slot_count);
@@ -80,10 +81,25 @@ static void free_lane(struct lane *lane, usec_t now)
     free(lane);
 }
 
+static struct sched_lane_key key_of(const struct lane *lane)
+{
+    return (struct sched_lane_key){slice_make(lane->site, lane->site_len), lane->source};
+}
+
+static void note_window(const struct lanes *l, const struct lane *lane)
+{
+    uint32_t window = lane->is_gone ? 0 : sched_lane_window(l->sched, key_of(lane));
+    if (window > 0) {
+        limits_note_window(lane->hold, slice_of(l->name), window);
+    }
+}
+
 void lanes_fini(struct lanes *l)
 {
     while (l->borrower != NULL && !list_is_empty(&l->all)) {
-        free_lane(list_first(&l->all, struct lane, all), 0);
+        struct lane *lane = list_first(&l->all, struct lane, all);
+        note_window(l, lane);
+        free_lane(lane, 0);
     }
     limits_borrower_free(l->borrower);
     free(l->slots);
@@ -134,11 +150,6 @@ static struct slice short_name(struct slice name, char *room)
     return slice_make(room, LIMITS_NAME_MAX);
 }
 
-static struct sched_lane_key key_of(const struct lane *lane)
-{
-    return (struct sched_lane_key){slice_make(lane->site, lane->site_len), lane->source};
-}
-
 static struct limit_key limit_key_of(const struct lanes_site *site,
                                      const struct config_egress_source *source, char *room)
 {
@@ -185,7 +196,10 @@ static int new_lane(struct lanes *l, const struct lanes_site *site, uint32_t pla
     list_push_back(&l->all, &lane->all);
     if (!sched_lane_attach(l->sched, key_of(lane), lane, now)) {
         free_lane(lane, now); /* the core does not know the lane, or is short of memory */
+        return 0;
     }
+    sched_lane_recall(l->sched, key_of(lane), limits_take_window(lane->hold, slice_of(l->name)),
+                      now);
     return 0;
 }
 

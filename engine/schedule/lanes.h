@@ -40,6 +40,7 @@ struct lanes {
     struct engine *engine;
     struct sched *sched;
     uint16_t transport;
+    char name[LIMITS_NAME_MAX + 1]; /* of the transport; a longer one is cut */
     struct limits_borrower *borrower;
     struct list all;         /* lanes */
     struct lane_slot *slots; /* [slot_count] */
@@ -51,11 +52,13 @@ struct lanes_config {
     struct mailbox *box; /* the owner's: woken when another thread's report concerns it */
     struct sched *sched; /* the core */
     uint16_t transport;
+    const char *name;    /* of the transport; copied */
     uint32_t slot_count; /* connections that the core may have */
 };
 /* errors: -ENOMEM */
 MUST_USE int lanes_init(struct lanes *l, const struct lanes_config *config);
-void lanes_fini(struct lanes *l); /* accepts a zeroed one */
+/* Leaves the windows of its lanes to the next core of the transport. Accepts a zeroed one. */
+void lanes_fini(struct lanes *l);
 /* The core may have so many connections. errors: -ENOMEM, nothing changed */
 MUST_USE int lanes_grow(struct lanes *l, uint32_t slot_count);
 

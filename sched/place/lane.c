@@ -253,6 +253,18 @@ static void set_lane_window(struct sched *s, struct site_lane *l, int window,
     lane_review(s, l);
 }
 
+void lane_recall(struct sched *s, struct site_lane *l, uint32_t window)
+{
+    const struct feedback_rule *rule = site_rule(s, l->site);
+    const struct feedback *f = &l->lane.feedback;
+    uint32_t most = (uint32_t)(rule->limit > 0 ? rule->limit : s->config.process_limit);
+    bool is_new = l->lane.window == rule->initial && l->lane.busy == 0 && f->success == 0 &&
+                  f->failure == 0 && f->fail_cohorts == 0;
+    if (is_new && window > 0) {
+        set_lane_window(s, l, (int)(window < most ? window : most), SCHED_CHANGE_RECALLED, NULL);
+    }
+}
+
 void lane_forget_all(struct sched *s, struct site *site)
 {
     LANE_FOREACH(l, site, site->present)

@@ -74,6 +74,8 @@ void lane_forget_gone(struct sched *s);
 bool lane_is_in_flight(const struct site *site);
 bool lane_is_away(const struct site *site);
 /* As new, but for dead ones. */
+/* One without feedback so far begins with that window, as far as the options allow. */
+void lane_recall(struct sched *s, struct site_lane *l, uint32_t window);
 void lane_forget_all(struct sched *s, struct site *site);
 /* Its window, its connections, its source or its state changed. */
 void lane_review(struct sched *s, struct site_lane *l);

@@ -85,6 +85,27 @@ void *sched_lane_user(const struct sched *s, struct sched_lane_key lane)
     return l == NULL ? NULL : l->user;
 }
 
+uint32_t sched_lane_window(const struct sched *s, struct sched_lane_key lane)
+{
+    const struct site *site = site_find(s, lane.site);
+    const struct site_lane *l = site == NULL ? NULL : lane_find(site, source_find(s, lane.source));
+    bool is_other =
+        l != NULL && l->lane.window > 0 && l->lane.window != site_rule(s, site)->initial;
+    return is_other ? (uint32_t)l->lane.window : 0;
+}
+
+void sched_lane_recall(struct sched *s, struct sched_lane_key lane, uint32_t window, usec_t now)
+{
+    struct site_lane *l = begin_order(s, lane, now);
+    if (l != NULL) {
+        struct site *site = l->site;
+        site->is_pinned = true;
+        lane_recall(s, l, window);
+        site->is_pinned = false;
+        site_settle(s, site);
+    }
+}
+
 bool sched_lane_limit(struct sched *s, struct sched_lane_key lane, bool is_limited, usec_t now)
 {
     struct site_lane *l = begin_order(s, lane, now);

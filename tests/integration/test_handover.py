@@ -165,6 +165,37 @@ def test_counters_go_on(place):
     assert daemon.stop() == 0
 
 
+def window(daemon):
+    [lane] = [row for row in daemon.query('lanes') if 'window' in row]
+    return lane['window']
+
+
+def test_windows_go_on(place):
+    """What feedback found holds over every stop in order, up to a limit that is lower by then; a kill forgets it."""
+    daemon, _ = begin(place, initial_destination_concurrency=2, destination_recipient_limit=1,
+                      destination_concurrency_positive_feedback=1)
+    submit(daemon, 'a@a.test', [f'r{n}@x.test' for n in range(60)], message())
+    daemon.wait_empty()
+    grown = window(daemon)
+    assert grown > 4
+
+    def begins_with(count, expected):
+        submit(daemon, 'a@a.test', [f'n{count}@x.test'], message())
+        daemon.wait_event('Delivery', f'n{count}@x.test')
+        assert expected <= window(daemon) <= expected + 2
+
+    restart(daemon, 2)
+    begins_with(1, grown)
+    daemon.options['destination_concurrency_limit'] = 4
+    daemon.write_config()
+    restart(daemon, 3)
+    begins_with(2, 4)
+    daemon.kill()
+    daemon.start()
+    begins_with(3, 2)
+    assert daemon.stop() == 0
+
+
 def test_a_mistake_changes_nothing(place):
     daemon, _ = begin(place)
     good = daemon.config_text()

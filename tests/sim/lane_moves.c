@@ -175,6 +175,18 @@ void lane_moves_answer(struct driver *d)
     }
 }
 
+static void recall_window(struct driver *d)
+{
+    const struct sched_lane_key key = lane_key(1 + take(d, SITES - 1), take_source(d));
+    uint32_t window = take(d, 40);
+    driver_pull_pending(d);
+    uint32_t before = sched_lane_window(d->sched, key);
+    sched_lane_recall(d->sched, key, window, d->now);
+    uint32_t after = sched_lane_window(d->sched, key);
+    REQUIRE(before == after || before == 0);
+    REQUIRE(before > 0 || after == 0 || after <= window);
+}
+
 void lane_moves_step(struct driver *d)
 {
     switch (take(d, 8)) {
@@ -196,6 +208,9 @@ void lane_moves_step(struct driver *d)
         break;
     case 2:
         open_lane(d, 1 + take(d, SITES - 1), take_source(d));
+        break;
+    case 3:
+        recall_window(d);
         break;
     default:
         close_for(d, take(d, 8));

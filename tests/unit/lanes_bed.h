@@ -125,8 +125,12 @@ static inline void begin(const char *options)
     assert_true(engine->limits != NULL && core != NULL && message != NULL);
     assert_int_equal(mailbox_init(&box, 16), 0);
     use(&first);
-    const struct lanes_config l = {
-        .engine = engine, .box = &box, .sched = core, .transport = 0, .slot_count = SLOTS / 2};
+    const struct lanes_config l = {.engine = engine,
+                                   .box = &box,
+                                   .sched = core,
+                                   .transport = 0,
+                                   .name = "smtp",
+                                   .slot_count = SLOTS / 2};
     assert_int_equal(lanes_init(&lanes, &l), 0);
     assert_int_equal(lanes_grow(&lanes, SLOTS), 0);
     assert_int_equal(lanes.slot_count, SLOTS);

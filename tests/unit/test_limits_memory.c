@@ -268,11 +268,37 @@ static void it_is_written_when_something_changed(void **state)
     end_bed(&b);
 }
 
+/* Each core's own, once. */
+static void windows_come_back(void **state)
+{
+    struct bed b;
+    (void)state;
+    make_bed(&b);
+    struct limits_hold *h = hold(&b, 0, "ip 1", "site 1", NULL);
+    limits_note_window(h, SLICE("smtp"), 7);
+    limits_note_window(h, SLICE("a relay"), 19);
+    limits_note_window(h, SLICE("smtp"), 12);
+    limits_release(h, b.now);
+    assert_int_equal(restart(&b), 0);
+    h = hold(&b, 0, "ip 1", "site 1", NULL);
+    assert_int_equal(limits_take_window(h, SLICE("other")), 0);
+    assert_int_equal(limits_take_window(h, SLICE("smtp")), 12);
+    assert_int_equal(limits_take_window(h, SLICE("smtp")), 0);
+    limits_release(h, b.now);
+    assert_int_equal(restart(&b), 0);
+    h = hold(&b, 0, "ip 1", "site 1", NULL);
+    assert_int_equal(limits_take_window(h, SLICE("smtp")), 0);
+    assert_int_equal(limits_take_window(h, SLICE("a relay")), 19);
+    limits_release(h, b.now);
+    end_bed(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_learned_comes_back),
         cmocka_unit_test(what_is_chance_comes_back),
+        cmocka_unit_test(windows_come_back),
         cmocka_unit_test(a_closed_lane_stays_closed),
         cmocka_unit_test(quotas_and_slow_rates_go_on),
         cmocka_unit_test(a_damaged_file_is_ignored),
