@@ -5,58 +5,16 @@
 #include "net/mta_sts.h"
 
 #include "base/error.h"
+#include "net/policy_record.h"
 
-enum { KEY_MAX = 32, NAME_MAX_BYTES = 253, LABEL_MAX = 63 };
+enum { NAME_MAX_BYTES = 253, LABEL_MAX = 63 };
 
 static bool is_alnum(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-static struct slice trim_end(struct slice s)
-{
-    while (s.len > 0 && is_space(s.data[s.len - 1])) {
-        s.len--;
-    }
-    return s;
-}
-
-static struct slice trim_start(struct slice s)
-{
-    while (s.len > 0 && is_space(s.data[0])) {
-        s = slice_from(s, 1);
-    }
-    return s;
-}
-
-/* A name of a field that is not known here: letters, digits, and _ - . behind the first. */
-static bool is_key(struct slice key)
-{
-    for (size_t i = 0; i < key.len; i++) {
-        char c = key.data[i];
-        if (!is_alnum(c) && (i == 0 || (c != '_' && c != '-' && c != '.'))) {
-            return false;
-        }
-    }
-    return key.len > 0 && key.len <= KEY_MAX;
-}
-
 /* --- the record ------------------------------------------------------------------------------- */
-
-static bool is_record(struct slice text)
-{
-    struct slice version = SLICE("v=STSv1");
-    if (text.len < version.len || !slice_eq(slice_to(text, version.len), version)) {
-        return false;
-    }
-    text = trim_start(slice_from(text, version.len));
-    return text.len > 0 && text.data[0] == ';';
-}
 
 static bool is_id(struct slice id)
 {
@@ -68,62 +26,25 @@ static bool is_id(struct slice id)
     return id.len > 0 && id.len <= MTA_STS_ID_MAX;
 }
 
-/* The value of a field that is not known: printable, without '=', ';' and space. */
-static bool is_value(struct slice value)
+int mta_sts_record(const struct slice *texts, uint32_t count, struct slice *ret_id)
 {
-    for (size_t i = 0; i < value.len; i++) {
-        char c = value.data[i];
-        if (c <= ' ' || c > '~' || c == '=' || c == ';') {
-            return false;
-        }
+    struct slice fields, key, value, id = SLICE("");
+    int err = policy_record_find(texts, count, SLICE("v=STSv1"), &fields);
+    if (err != 0) {
+        return err;
     }
-    return value.len > 0;
-}
-
-static int parse_record(struct slice text, struct slice *ret_id)
-{
-    struct slice id = SLICE("");
-    text = slice_from(text, slice_find(text, ';') + 1);
-    while (trim_start(text).len > 0) {
-        size_t end = slice_find(text, ';');
-        struct slice field = trim_end(trim_start(slice_to(text, end)));
-        text = slice_from(text, end < text.len ? end + 1 : end);
-        size_t equals = slice_find(field, '=');
-        struct slice key = slice_to(field, equals);
-        struct slice value = slice_from(field, equals < field.len ? equals + 1 : equals);
-        if (!is_key(key)) {
+    while ((err = policy_record_take(&fields, &key, &value)) > 0) {
+        bool has_id = slice_eq(key, SLICE("id"));
+        if (has_id ? id.len > 0 || !is_id(value) : !policy_record_is_value(value)) {
             return ERR_SYNTAX;
         }
-        if (!slice_eq(key, SLICE("id"))) {
-            if (!is_value(value)) {
-                return ERR_SYNTAX;
-            }
-        } else if (id.len > 0 || !is_id(value)) {
-            return ERR_SYNTAX;
-        } else {
-            id = value;
-        }
+        id = has_id ? value : id;
     }
-    if (id.len == 0) {
+    if (err != 0 || id.len == 0) {
         return ERR_SYNTAX;
     }
     *ret_id = id;
     return 0;
-}
-
-int mta_sts_record(const struct slice *texts, uint32_t count, struct slice *ret_id)
-{
-    const struct slice *found = NULL;
-    for (uint32_t i = 0; i < count; i++) {
-        if (!is_record(texts[i])) {
-            continue;
-        }
-        if (found != NULL) {
-            return ERR_MISSING;
-        }
-        found = &texts[i];
-    }
-    return found == NULL ? ERR_MISSING : parse_record(*found, ret_id);
 }
 
 /* --- the policy ------------------------------------------------------------------------------- */
@@ -137,18 +58,21 @@ static struct slice take_policy_line(struct slice *text)
     if (line.len > 0 && line.data[line.len - 1] == '\r') {
         line.len--;
     }
-    return trim_end(line);
+    while (line.len > 0 && (line.data[line.len - 1] == ' ' || line.data[line.len - 1] == '\t')) {
+        line.len--;
+    }
+    return line;
 }
 
 /* "key: value"; false when it is no such line. */
 static bool split(struct slice line, struct slice *ret_key, struct slice *ret_value)
 {
     size_t colon = slice_find(line, ':');
-    if (colon == line.len || !is_key(slice_to(line, colon))) {
+    if (colon == line.len || !policy_record_is_key(slice_to(line, colon))) {
         return false;
     }
     *ret_key = slice_to(line, colon);
-    *ret_value = trim_start(slice_from(line, colon + 1));
+    *ret_value = policy_record_trim(slice_from(line, colon + 1));
     return true;
 }
 

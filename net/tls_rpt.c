@@ -3,67 +3,21 @@
 #include "net/tls_rpt.h"
 
 #include "base/error.h"
+#include "net/policy_record.h"
 #include "net/smtp_address.h"
 
 #include <string.h>
 
-enum { KEY_MAX = 32 };
-
-static bool is_key_char(char c)
+static bool is_letter_or_digit(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* Without spaces and tabs around it. */
-static struct slice trim_blanks(struct slice s)
-{
-    while (s.len > 0 && (s.data[0] == ' ' || s.data[0] == '\t')) {
-        s = slice_from(s, 1);
-    }
-    while (s.len > 0 && (s.data[s.len - 1] == ' ' || s.data[s.len - 1] == '\t')) {
-        s.len--;
-    }
-    return s;
-}
-
-/* What stands before the first `end`, which goes with it. */
-static struct slice take_field(struct slice *text, char end)
-{
-    size_t at = slice_find(*text, end);
-    struct slice field = trim_blanks(slice_to(*text, at));
-    *text = slice_from(*text, at < text->len ? at + 1 : at);
-    return field;
-}
-
-/* RFC 8460 section 3: records that do not begin so are not looked at. */
-static bool is_record(struct slice text)
-{
-    struct slice version = SLICE("v=TLSRPTv1");
-    if (text.len < version.len || !slice_eq(slice_to(text, version.len), version)) {
-        return false;
-    }
-    text = trim_blanks(slice_from(text, version.len));
-    return text.len > 0 && text.data[0] == ';';
-}
-
-/* tlsrpt-ext-name */
-static bool is_key(struct slice key)
-{
-    for (size_t i = 0; i < key.len; i++) {
-        char c = key.data[i];
-        if (!is_key_char(c) && (i == 0 || (c != '_' && c != '-' && c != '.'))) {
-            return false;
-        }
-    }
-    return key.len > 0 && key.len <= KEY_MAX;
-}
-
-/* Printable, without ';' and space; `but` is another byte that must not be in it, 0: none. */
-static bool is_printable(struct slice value, char but)
+/* Printable, without ';' and space. */
+static bool is_printable(struct slice value)
 {
     for (size_t i = 0; i < value.len; i++) {
-        char c = value.data[i];
-        if (c <= ' ' || c > '~' || c == ';' || (but != '\0' && c == but)) {
+        if (value.data[i] <= ' ' || value.data[i] > '~' || value.data[i] == ';') {
             return false;
         }
     }
@@ -82,7 +36,8 @@ static bool has_scheme(struct slice uri)
     for (size_t i = 0; i < colon; i++) {
         char c = uri.data[i];
         bool is_first = i > 0 || !(c >= '0' && c <= '9');
-        if (!(is_key_char(c) && is_first) && (i == 0 || (c != '+' && c != '-' && c != '.'))) {
+        if (!(is_letter_or_digit(c) && is_first) &&
+            (i == 0 || (c != '+' && c != '-' && c != '.'))) {
             return false;
         }
     }
@@ -103,9 +58,11 @@ static int parse_rua(struct slice value, struct tls_rpt_record *r)
 {
     bool has_more = true;
     while (has_more) {
-        has_more = slice_find(value, ',') < value.len;
-        struct slice uri = take_field(&value, ',');
-        if (!is_printable(uri, '\0') || !has_scheme(uri)) {
+        size_t comma = slice_find(value, ',');
+        struct slice uri = policy_record_trim(slice_to(value, comma));
+        has_more = comma < value.len;
+        value = slice_from(value, has_more ? comma + 1 : comma);
+        if (!is_printable(uri) || !has_scheme(uri)) {
             return ERR_SYNTAX;
         }
         add_rua(r, uri);
@@ -113,49 +70,29 @@ static int parse_rua(struct slice value, struct tls_rpt_record *r)
     return 0;
 }
 
-static int parse_record(struct slice text, struct tls_rpt_record *r)
-{
-    bool has_rua = false;
-    (void)take_field(&text, ';'); /* the version */
-    while (trim_blanks(text).len > 0) {
-        struct slice field = take_field(&text, ';');
-        size_t equals = slice_find(field, '=');
-        struct slice key = slice_to(field, equals);
-        struct slice value = slice_from(field, equals < field.len ? equals + 1 : equals);
-        if (!is_key(key)) {
-            return ERR_SYNTAX;
-        }
-        if (!slice_eq(key, SLICE("rua"))) {
-            if (!is_printable(value, '=')) {
-                return ERR_SYNTAX;
-            }
-        } else if (has_rua || parse_rua(value, r) != 0) {
-            return ERR_SYNTAX;
-        } else {
-            has_rua = true;
-        }
-    }
-    return has_rua ? 0 : ERR_SYNTAX;
-}
-
 int tls_rpt_record(const struct slice *texts, uint32_t count, struct tls_rpt_record *ret)
 {
-    const struct slice *found = NULL;
+    struct slice fields, key, value;
     struct tls_rpt_record record = {.count = 0};
-    for (uint32_t i = 0; i < count; i++) {
-        if (!is_record(texts[i])) {
-            continue;
-        }
-        if (found != NULL) {
-            return ERR_MISSING;
-        }
-        found = &texts[i];
+    bool has_rua = false;
+    int err = policy_record_find(texts, count, SLICE("v=TLSRPTv1"), &fields);
+    if (err != 0) {
+        return err;
     }
-    int err = found == NULL ? ERR_MISSING : parse_record(*found, &record);
-    if (err == 0) {
-        *ret = record;
+    while ((err = policy_record_take(&fields, &key, &value)) > 0) {
+        bool is_rua = slice_eq(key, SLICE("rua"));
+        bool is_good =
+            is_rua ? !has_rua && parse_rua(value, &record) == 0 : policy_record_is_value(value);
+        if (!is_good) {
+            return ERR_SYNTAX;
+        }
+        has_rua |= is_rua;
     }
-    return err;
+    if (err != 0 || !has_rua) {
+        return ERR_SYNTAX;
+    }
+    *ret = record;
+    return 0;
 }
 
 /* --- mailto ----------------------------------------------------------------------------------- */

@@ -44,7 +44,7 @@ PURE_CORES = [
     'net/smtp_server_body', 'net/smtp_server_command', 'net/smtp_server_private',
     'net/smtp_command', 'net/smtp_reply', 'net/smtp_address', 'net/smtp_text', 'net/smtp_wire',
     'net/smtp_body',
-    'net/base64', 'net/mta_sts', 'net/tls_rpt', 'net/outcome', 'net/proxy_protocol', 'net/socks5',
+    'net/base64', 'net/mta_sts', 'net/tls_rpt', 'net/outcome', 'net/policy_record', 'net/proxy_protocol', 'net/socks5',
     'dns/dane', 'dns/dns_wire', 'dns/mx', 'dns/rrset',
     'engine/cluster/limit_share', 'engine/cluster/limit_share_text', 'engine/cluster/log_frame',
     'engine/cluster/log_prefix',
