@@ -82,6 +82,12 @@ struct tls_reporter {
 
 /* --- days ------------------------------------------------------------------------------------- */
 
+static void count_unsent(struct tls_reporter *r, size_t at)
+{
+    atomic_fetch_add_explicit(&r->engine->tls_unsent, tls_tally_count(r->days[at].tally),
+                              memory_order_relaxed);
+}
+
 static void forget_day(struct tls_reporter *r, size_t at)
 {
     tls_day_remove(r->folder, tls_tally_day(r->days[at].tally));
@@ -103,6 +109,7 @@ static size_t place_of_day(struct tls_reporter *r, int64_t day)
     if (r->day_count == DAYS_MAX) {
         size_t oldest = tls_tally_day(r->days[0].tally) == r->reported ? 1 : 0;
         log_warning("tls-report: too many days are waiting; the oldest is dropped");
+        count_unsent(r, oldest);
         forget_day(r, oldest);
         at -= at > oldest;
     }
@@ -192,8 +199,12 @@ static void take_tally(struct tls_reporter *r, struct tls_tally *t)
 {
     size_t at = place_of_day(r, tls_tally_day(t));
     if (at < DAYS_MAX) {
+        struct tls_tally *sum = r->days[at].tally;
+        uint64_t left_out = tls_tally_left_out(sum);
         find_policy_texts(r, t);
-        tls_tally_merge(r->days[at].tally, t);
+        tls_tally_merge(sum, t);
+        atomic_fetch_add_explicit(&r->engine->tls_left_out, tls_tally_left_out(sum) - left_out,
+                                  memory_order_relaxed);
         r->days[at].is_changed = true;
     }
     tls_tally_free(t);
@@ -450,6 +461,7 @@ static void end_pass(struct tls_reporter *r, size_t at, usec_t wall)
     if (tls_tally_count(d->tally) > 0) {
         log_warning("tls-report: %zu domains could not be sent their reports within a day",
                     tls_tally_count(d->tally));
+        count_unsent(r, at);
     }
     if (tls_tally_left_out(d->tally) > 0) {
         log_warning("tls-report: %llu sessions of a day are in no report, as they were with more "

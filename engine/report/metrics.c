@@ -107,6 +107,13 @@ static void put_totals(struct page *p)
          &e->heard[HEARD_UNSUBSCRIBE]},
         {"sluice_heard_auto_replies_total", "Answers of programs for their recipients.",
          &e->heard[HEARD_AUTO_REPLY]},
+        {"sluice_tls_report_sessions_left_out_total",
+         "Sessions in no report about TLS, as they were of more domains or policies than are told "
+         "apart.",
+         &e->tls_left_out},
+        {"sluice_tls_reports_unsent_total",
+         "Reports about TLS that were given up, as they could not be sent in time.",
+         &e->tls_unsent},
         {"sluice_notices_suppressed_total",
          "Notices to senders that were not made, as a listener or tenant says notices = no.",
          &e->notices_suppressed},

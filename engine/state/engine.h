@@ -133,16 +133,18 @@ struct engine {
     _Atomic uint64_t suppressions_added, suppressions_removed;
     _Atomic uint64_t seals[SEAL_RESULT_COUNT]; /* messages, by what became of their signatures */
     _Atomic uint64_t signatures;               /* that keys made */
-    _Atomic uint64_t heard[5];    /* messages for us by what they were; by enum heard_kind */
-    _Atomic uint64_t odd_labels;  /* values of control headers that were ignored */
-    struct denials denials;       /* refused because of who asked; denial.h */
-    _Atomic uint64_t refused;     /* intake, for want of space, memory or a working spool */
-    _Atomic uint32_t injections;  /* requests to inject mail that await their commits */
-    _Atomic uint32_t sweeps;      /* asked for by operators, and not over */
-    _Atomic uint32_t recalls;     /* that the activator has */
-    _Atomic bool wants_restart;   /* main is to look: report/drain.h */
-    _Atomic int64_t drain_until;  /* monotonic: while it drains, when it ends at the latest */
-    _Atomic uint32_t empty_looks; /* while it drains: looks in a row that found nothing to send */
+    _Atomic uint64_t heard[5];     /* messages for us by what they were; by enum heard_kind */
+    _Atomic uint64_t tls_left_out; /* sessions in no report about TLS, for want of room */
+    _Atomic uint64_t tls_unsent;   /* reports about TLS that were given up */
+    _Atomic uint64_t odd_labels;   /* values of control headers that were ignored */
+    struct denials denials;        /* refused because of who asked; denial.h */
+    _Atomic uint64_t refused;      /* intake, for want of space, memory or a working spool */
+    _Atomic uint32_t injections;   /* requests to inject mail that await their commits */
+    _Atomic uint32_t sweeps;       /* asked for by operators, and not over */
+    _Atomic uint32_t recalls;      /* that the activator has */
+    _Atomic bool wants_restart;    /* main is to look: report/drain.h */
+    _Atomic int64_t drain_until;   /* monotonic: while it drains, when it ends at the latest */
+    _Atomic uint32_t empty_looks;  /* while it drains: looks in a row that found nothing to send */
     _Atomic uint64_t active_messages;
     _Atomic uint64_t active_of[SPOOL_CLASS_COUNT]; /* active messages by the class they came from,
                                                     * without those that were never loaded */

@@ -8,8 +8,9 @@ import time
 import dkim
 import pytest
 
-from support import policy_host, tls_report
+from support import dnssec, policy_host, tls_report
 from support.address import fresh_address, free_port
+from support.api import Connection
 from support.certificates import Authority
 from support.client import message, submit
 from support.dns_server import DnsServer
@@ -41,13 +42,14 @@ class Lab:
         self.receiver = place.keep(Receiver(address=fresh_address(), port=self.port))
         self.domain('reports.test', rua=MAIL, address=self.receiver.address)
 
-    def web(self, name, body=''):
-        host = self.place.keep(PolicyHost(self.authority.leaf(name).server(), body))
+    def web(self, name, body='', names=None):
+        host = self.place.keep(PolicyHost(self.authority.leaf(*(names or [name])).server(), body))
         self.dns.zone[name] = [('A', host.address)]
         return host
 
-    def domain(self, name, *, rua=None, address=None, script=SECURE, body=None, **leaf):
-        """A domain with a mail host, with a policy where there is a body, and with the wish for reports."""
+    def domain(self, name, *, rua=None, address=None, script=SECURE, body=None, status=200, web_names=None, **leaf):
+        """A domain with a mail host, with a policy where there is a body, and with the wish for reports.
+        status, web_names: what the policy's host answers, and the names in its certificate."""
         if address is None:
             shown = self.authority.leaf(*leaf.pop('names', [f'mx.{name}']), **leaf)
             address = self.place.keep(Peer(script, address=fresh_address(), port=self.port,
@@ -57,7 +59,7 @@ class Lab:
             self.dns.zone[f'_smtp._tls.{name}'] = [('TXT', 'v=TLSRPTv1; rua=' + rua)]
         if body is not None:
             self.dns.zone[f'_mta-sts.{name}'] = [('TXT', 'v=STSv1; id=7;')]
-            self.web(f'mta-sts.{name}', body)
+            self.web(f'mta-sts.{name}', body, web_names).status = status
 
     def daemon(self, **settings):
         return self.place.sluice(
@@ -81,13 +83,14 @@ def kept(daemon):
     return {line['domain']: line for line in lines if 'domain' in line}
 
 
-def end_the_day(daemon):
-    """While no daemon runs: what was counted today was counted yesterday."""
+def end_the_day(daemon, days=1):
+    """While no daemon runs: what was counted today was counted yesterday, or so many days ago.
+    returns  that day"""
     folder = os.path.join(daemon.spool, 'tls-report')
     [name] = [name for name in os.listdir(folder) if name.isdigit()]
     with open(os.path.join(folder, name), encoding='utf-8') as file:
         head, rest = file.read().split('\n', 1)
-    before = int(name) - 1
+    before = int(name) - days
     with open(os.path.join(folder, str(before)), 'w', encoding='utf-8') as file:
         file.write(json.dumps({**json.loads(head), 'day': before}) + '\n' + rest)
     os.unlink(os.path.join(folder, name))
@@ -117,6 +120,10 @@ def test_a_day_with_a_kill_in_it(place):
         'outside.test': ('TransientFailure', ('sts', 'validation-failure'),
                          {'body': policy('enforce', 'mx.elsewhere.test'), 'rua': MAIL}),
         'broken.test': ('Delivery', ('sts', 'sts-policy-invalid'), {'body': 'hello', 'rua': MAIL}),
+        'gone.test': ('Delivery', ('sts', 'sts-policy-fetch-error'),
+                      {'body': policy('enforce', 'mx.gone.test'), 'status': 404, 'rua': MAIL}),
+        'strange.test': ('Delivery', ('sts', 'sts-webpki-invalid'),
+                         {'body': policy('enforce', 'mx.strange.test'), 'web_names': ['mta-sts.elsewhere.test'], 'rua': MAIL}),
         'silent.test': ('Delivery', ('no-policy-found', 'ok'), {})}
     for name, (_, _, settings) in cases.items():
         lab.domain(name, **settings)
@@ -139,7 +146,7 @@ def test_a_day_with_a_kill_in_it(place):
             assert one.sender == 'noc@relay.test'
             assert dkim.verify(one.body, dnsfunc=lambda name, timeout=0: record), one.body
             mails[mail['TLS-Report-Domain']] = report
-        return len(mails) == 8 and len(lab.collector.posted) == 2
+        return len(mails) == 10 and len(lab.collector.posted) == 2
     until(all_came, lambda: f'reports: {sorted(mails)}, {lab.collector.posted}\n{daemon.log()}')
     posted = {}
     for path, headers, body in lab.collector.posted:
@@ -223,6 +230,99 @@ def test_silent_collectors_keep_nobody_waiting(place):
     until(lambda: 'second.test' not in kept(daemon), 'its day is done')
     assert set(kept(daemon)) == {'first.test', 'today.test'}
     assert daemon.stop() == 0
+
+
+@pytest.mark.skipif(not dnssec.is_usable(), reason='needs unbound and ldnsutils')
+def test_what_dane_finds(place):
+    """A certificate that no TLSA record is about, records that are of no use, and records that nobody can
+    vouch for, as the resolver found their signature wrong."""
+    authority, port = Authority(place.subfolder('certificates')), free_port()
+    receiver = place.keep(Receiver(address=fresh_address(), port=port))
+    cases = {'mismatch': ('TransientFailure', 'tlsa-invalid', '3 1 1 ' + 'ab' * 32),
+             'unusable': ('Delivery', 'tlsa-invalid', '1 1 1 ' + 'ab' * 32),
+             'bogus': ('TransientFailure', 'dnssec-invalid', '3 1 1 ' + 'ee' * 32)}
+    lines = []
+    for name, (_, _, tlsa) in cases.items():
+        shown = authority.leaf(f'mx.{name}.signed.test').server()
+        address = place.keep(Peer(SECURE, address=fresh_address(), port=port, tls=shown)).address
+        lines += [f'{name} MX 10 mx.{name}', f'mx.{name} A {address}', f'_{port}._tcp.mx.{name} TLSA {tlsa}',
+                  f'_smtp._tls.{name} TXT "v=TLSRPTv1; rua={MAIL}"']
+    zone = place.keep(dnssec.SignedZone(
+        place.subfolder('dns'), 'signed.test', lines, lambda line: line.replace('ee' * 32, 'ef' * 32),
+        {'reports.test': ['@ MX 10 mx', f'mx A {receiver.address}']}))
+    daemon = place.sluice(
+        options=QUICK, dns={'servers': [zone.resolver], 'timeout': '5s'},
+        transports={'smtp': {'smtp_tls_security_level': 'dane', 'smtp_tcp_port': port,
+                             'smtp_tls_CAfile': authority.cert}},
+        tls_report={'from': 'noc@relay.test', 'spread': '0s'})
+    for name, (outcome, _, _) in cases.items():
+        submit(daemon, 'a@bounce.test', [f'user@{name}.signed.test'], message(name))
+        daemon.wait_event(outcome, f'user@{name}.signed.test')
+    assert daemon.stop() == 0
+    end_the_day(daemon)
+    daemon.start()
+    until(lambda: len(receiver.to('tls@reports.test')) == 3, lambda: f'three reports\n{daemon.log()}')
+    reports = {}
+    for one in receiver.to('tls@reports.test'):
+        mail, report = tls_report.read_mail(one.content)
+        reports[mail['TLS-Report-Domain'].split('.')[0]] = report
+    assert {name: list(tls_report.counts(report)) for name, report in reports.items()} == {
+        name: [('tlsa', result)] for name, (_, result, _) in cases.items()}
+
+
+def test_a_kill_before_the_day_was_saved(place):
+    """The file of the day still has the domain whose report was stored: it is sent again, as the same one."""
+    lab = Lab(place)
+    lab.domain('any.test', rua=MAIL)
+    daemon = lab.daemon()
+    submit(daemon, 'a@bounce.test', ['user@any.test'], message('any'))
+    daemon.wait_event('Delivery', 'user@any.test')
+    assert daemon.stop() == 0
+    day = os.path.join(daemon.spool, 'tls-report', str(end_the_day(daemon)))
+    with open(day, 'rb') as file:
+        before = file.read()
+    for n in (1, 2):
+        with open(day, 'wb') as file:
+            file.write(before)
+        daemon.start()
+        until(lambda n=n: len(lab.receiver.to('tls@reports.test')) == n, f'report {n}')
+        until(lambda: not os.path.exists(day), 'the end of the day')
+        assert daemon.stop() == 0
+    (first, one), (again, two) = [tls_report.read_mail(mail.content) for mail in lab.receiver.to('tls@reports.test')]
+    assert one == two and first['Message-ID'] == again['Message-ID'] and first['Subject'] == again['Subject']
+
+
+def metric(daemon, name):
+    connection = Connection(daemon)
+    connection.request('GET', '/metrics')
+    [line] = [line for line in connection.getresponse().read().decode().splitlines() if line.startswith(name + ' ')]
+    connection.close()
+    return float(line.split()[1])
+
+
+def test_what_is_in_no_report_is_counted(place):
+    """Sessions of more domains than a day has room for, and reports that could not be sent in time."""
+    lab = Lab(place)
+    lab.domain('any.test', rua=POST)
+    lab.domain('more.test', rua=POST)
+    lab.collector.post_status = 500
+    daemon = lab.daemon()
+    submit(daemon, 'a@bounce.test', ['user@any.test'], message('any'))
+    daemon.wait_event('Delivery', 'user@any.test')
+    assert daemon.stop() == 0
+    folder = os.path.join(daemon.spool, 'tls-report')
+    [name] = os.listdir(folder)
+    with open(os.path.join(folder, name), encoding='utf-8') as file:
+        head, line = file.read().splitlines()
+    late = end_the_day(daemon, 3)
+    with open(os.path.join(folder, name), 'w', encoding='utf-8') as file:
+        file.write(head + '\n' + ''.join(line.replace('any.test', f'd{n}.test') + '\n' for n in range(20000)))
+    daemon.start()
+    submit(daemon, 'a@bounce.test', ['user@more.test'], message('more'))
+    daemon.wait_event('Delivery', 'user@more.test')
+    until(lambda: metric(daemon, 'sluice_tls_report_sessions_left_out_total') == 1, 'the session')
+    until(lambda: metric(daemon, 'sluice_tls_reports_unsent_total') == 1, 'the report')
+    assert not os.path.exists(os.path.join(folder, str(late)))
 
 
 def test_without_the_section_nothing_is_kept(place):
