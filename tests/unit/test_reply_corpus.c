@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define CORPUS     SOURCE_FOLDER "/tests/unit/reply_corpus.txt"
-#define CORPUS_MIN 300
+#define CORPUS_MIN 700
 #define PERCENT    98
 
 struct example {
