@@ -116,25 +116,44 @@ int64_t return_keys_kept_until(const struct return_keys *keys, size_t at)
     return at + 1 < keys->count ? keys->keys[at + 1].begin + RETURN_KEY_KEPT : INT64_MAX;
 }
 
+/* It was made by a clock that was ahead. */
+static bool is_of_the_future(const struct return_key *key, int64_t now)
+{
+    return key->begin > now + RETURN_KEY_DAY;
+}
+
 bool return_keys_is_due(const struct return_keys *keys, int64_t now)
 {
-    return keys->count == 0 || now - keys->keys[keys->count - 1].begin >= RETURN_KEY_PERIOD ||
-           now >= return_keys_kept_until(keys, 0);
+    if (keys->count == 0) {
+        return true;
+    }
+    const struct return_key *newest = &keys->keys[keys->count - 1];
+    return now - newest->begin >= RETURN_KEY_PERIOD || is_of_the_future(newest, now) ||
+           (keys->count > RETURN_KEYS_SPARE && now >= return_keys_kept_until(keys, 0));
+}
+
+/* Those that stay, in their order. */
+static void keep_keys(const struct return_keys *keys, int64_t now, struct return_keys *ret)
+{
+    bool is_ahead = keys->count > 0 && is_of_the_future(&keys->keys[keys->count - 1], now);
+    ret->count = 0;
+    for (size_t i = 0; i < keys->count; i++) {
+        bool is_spare = keys->count - i < RETURN_KEYS_SPARE; /* beside a new one */
+        if (is_spare || now < return_keys_kept_until(keys, i)) {
+            struct return_key *key = &ret->keys[ret->count++];
+            *key = keys->keys[i];
+            key->begin = is_ahead && key->begin > now ? now : key->begin;
+        }
+    }
 }
 
 int return_keys_rotate(const struct return_keys *keys, int64_t now, bool is_asked,
                        struct return_keys *ret)
 {
-    const struct return_key *newest = keys->count > 0 ? &keys->keys[keys->count - 1] : NULL;
+    keep_keys(keys, now, ret);
+    const struct return_key *newest = ret->count > 0 ? &ret->keys[ret->count - 1] : NULL;
     bool is_time = newest == NULL || now - newest->begin >= RETURN_KEY_PERIOD;
-    bool has_new = is_time || is_asked;
-    ret->count = 0;
-    for (size_t i = 0; i < keys->count; i++) {
-        if (now < return_keys_kept_until(keys, i)) {
-            ret->keys[ret->count++] = keys->keys[i];
-        }
-    }
-    if (!has_new) {
+    if (!is_time && !is_asked) {
         return 0;
     }
     if (ret->count >= (is_time ? RETURN_KEYS_MAX : RETURN_KEYS_ASKED_MAX)) {

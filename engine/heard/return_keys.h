@@ -21,6 +21,10 @@
  * before its time. */
 #define RETURN_KEYS_ASKED_MAX (RETURN_KEYS_MAX - 8)
 
+/* So many stay, those that are kept no more among them, which are not believed: a clock that was ahead for a
+ * while has thrown none away that are needed. */
+#define RETURN_KEYS_SPARE 16
+
 struct return_key {
     uint8_t number;
     int64_t begin; /* wall, seconds: seals messages that were created from then on */
@@ -42,11 +46,13 @@ void return_keys_format(const struct return_keys *keys, struct buf *out);
  * INT64_MAX: it is in use. */
 int64_t return_keys_kept_until(const struct return_keys *keys, size_t at);
 
-/* Whether the ring is due to be rotated: it has no key, the newest is old enough, or the oldest is
- * kept no more. */
+/* Whether the ring is due to be rotated: it has no key, the newest is old enough or begins in days, or there
+ * are more than RETURN_KEYS_SPARE and the oldest is kept no more. */
 MUST_USE bool return_keys_is_due(const struct return_keys *keys, int64_t now);
-/* The ring with a new key when one is due (or `is_asked`), without those that are kept no more.
- * now     wall, seconds; a clock that went back adds a key that begins with the newest's begin
+/* The ring with a new key when one is due (or `is_asked`), without those that are kept no more but for
+ * RETURN_KEYS_SPARE.
+ * now     wall, seconds; a clock that went back adds a key that begins with the newest's begin, and where that
+ *         is a day ahead or more, what begins later than now begins now
  * errors  -EIO: no random bytes; ERR_LIMIT: it was asked for too often */
 MUST_USE int return_keys_rotate(const struct return_keys *keys, int64_t now, bool is_asked,
                                 struct return_keys *ret);

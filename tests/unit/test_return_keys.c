@@ -31,11 +31,33 @@ static void kept_for_180_days_after_their_use(void **state)
     assert_null(return_keys_find(&ring, 0, 210 * DAY));
     assert_non_null(return_keys_find(&ring, 1, 1000 * DAY)); /* in use */
     assert_int_equal(return_keys_rotate(&ring, 210 * DAY, false, &next), 0);
-    assert_int_equal(next.count, 2);
-    assert_int_equal(next.keys[0].number, 1);
-    assert_int_equal(next.keys[1].number, 2);
+    assert_int_equal(next.count, 3);
+    assert_null(return_keys_find(&next, 0, 210 * DAY));
+    assert_non_null(return_keys_find(&next, 1, 210 * DAY));
+    assert_int_equal(next.keys[2].number, 2);
     rotate_for(100, &ring);
-    assert_int_equal(ring.count, 7);
+    assert_int_equal(ring.count, RETURN_KEYS_SPARE);
+}
+
+/* One look by a clock that is 400 days ahead: all keys are as good as before when it is right again. */
+static void a_clock_that_is_ahead_for_a_while(void **state)
+{
+    struct return_keys ring, ahead, next;
+    int64_t now = 7 * 30 * DAY - 1;
+    rotate_for(7, &ring);
+    assert_int_equal(return_keys_rotate(&ring, now + 400 * DAY, false, &ahead), 0);
+    assert_int_equal(ahead.count, 8);
+    assert_false(return_keys_is_due(&ahead, now + 400 * DAY));
+    assert_true(return_keys_is_due(&ahead, now));
+    assert_int_equal(return_keys_rotate(&ahead, now, false, &next), 0);
+    assert_false(return_keys_is_due(&next, now));
+    assert_int_equal(next.count, 8);
+    for (uint8_t number = 1; number <= 7; number++) {
+        assert_non_null(return_keys_find(&next, number, now));
+    }
+    assert_int_equal(return_keys_for(&next, now)->number, 7);
+    assert_true(return_keys_is_due(&next, now + 30 * DAY)); /* and it goes on from there */
+    (void)state;
 }
 
 static void numbers_begin_anew_behind_255(void **state)
@@ -78,7 +100,7 @@ static void asked_for_again_and_again(void **state)
         assert_non_null(
             return_keys_find(&ring, RETURN_KEYS_ASKED_MAX - 1, 1000 + month * 30 * DAY));
     }
-    assert_int_equal(ring.count, 7);
+    assert_int_equal(ring.count, RETURN_KEYS_SPARE);
 }
 
 static void written_and_read(void **state)
@@ -127,6 +149,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kept_for_180_days_after_their_use),
+        cmocka_unit_test(a_clock_that_is_ahead_for_a_while),
         cmocka_unit_test(numbers_begin_anew_behind_255),
         cmocka_unit_test(the_key_of_a_message_stays_its_own),
         cmocka_unit_test(asked_for_again_and_again),
