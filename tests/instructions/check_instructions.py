@@ -21,7 +21,7 @@ import subprocess
 import sys
 
 FEW, MANY = 500, 1500  # the scheduler's queue is full from 200 on
-GROWTH_MAX = 0.05
+GROWTH_MAX = 0.02
 STAGES = ('receive', 'record', 'log', 'tally', 'schedule', 'schedule-50', 'schedule-site',
           'schedule-lanes', 'deliver')
 BASELINE = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'baseline.json')
