@@ -1,7 +1,10 @@
 """Nodes of a cluster see each other come, stand still and leave, by way of three NATS servers; a daemon without a
 cluster has nothing of it."""
+import contextlib
 import datetime
+import json
 import os
+import random
 import re
 import signal
 import socket
@@ -13,7 +16,7 @@ import pytest
 from support import api
 from support.client import message, submit
 from support.daemon import BUILD, PROGRAM
-from support.nats import NatsCluster, section
+from support.nats import NatsClient, NatsCluster, section
 from support.wait import until
 
 
@@ -221,6 +224,59 @@ def test_lesson(nats, place, report_table):
     for daemon in (a, b):
         closed = daemon.of('Reaction', reaction='closed', source='s2')
         assert len(closed) == 10 and len([e for e in closed if e['cause'] == 'cluster']) == 5, closed
+
+
+LESSON = {'format': 1, 'node': 'stranger', 'kind': 'closed', 'source': 's9', 'site': 'mx.other.test', 'hosts': '', 'rule': 'r',
+          'unit': 'messages', 'value': 1.5, 'span': 60000000, 'ordered': False, 'text': '554 no'}
+ENTRY = {'format': 1, 'node': 'stranger', 'state': 'up', 'address': 'x.test', 'version': '0', 'start': '0123456789abcdef',
+         'beats': 1, 'started': 1}
+ODD = [None, True, -1, 0, 2**62, -2**62, 1e300, -1e300, 0.0, '', 'x' * 300, 'x' * 100000, '\x01\x7f', '\u00e9' * 200, 'a\nb', '%00',
+       [], {}, [[]] * 50, 'closed', 'paced', 'opened', 'connects', 'up', 'left', '../../x', '-', '*']
+
+
+def hostile_values(rng, sample):
+    whole = json.dumps(sample).encode()
+    for name in sample:
+        for odd in ODD:
+            yield json.dumps({**sample, name: odd}).encode()
+        yield json.dumps({k: v for k, v in sample.items() if k != name}).encode()
+    for _ in range(150):
+        value = bytearray(whole)
+        for _ in range(rng.randrange(1, 6)):
+            value[rng.randrange(len(value))] = rng.randrange(256)
+        yield bytes(value[:rng.randrange(len(value) + 1)] if rng.randrange(3) == 0 else value)
+    yield from (b'', b'\0' * 1000, b'[' * 100000, b'{"a":' * 50000, b'x' * 900000, whole * 2, b'\xff\xfe' + whole)
+
+
+def test_hostile_values(nats, place):
+    """Whoever may write to the buckets writes what is no entry and no lesson: nodes go on, mail too, and what is sound is
+    obeyed afterwards."""
+    rng = random.Random(7)
+    receiver = place.receiver()
+    daemons = [place.sluice(cluster=section(name, nats), routes={'*': ('smtp', receiver.nexthop)}) for name in ('one', 'other')]
+    for daemon in daemons:
+        wait_states(daemon, one='alive', other='alive')
+    with contextlib.closing(NatsClient(nats.servers[0])) as client:
+        for number, value in enumerate(hostile_values(rng, LESSON)):
+            client.put('sluice_sites', f'{number:016x}.closed', value)
+        for number, value in enumerate(hostile_values(rng, ENTRY)):
+            client.put('sluice_nodes', f'stranger{number % 40}', value)
+        client.put('sluice_nodes', 'one', b'{}')
+        client.settle()
+    for daemon in daemons:
+        until(lambda: 'is not obeyed' in daemon.log(), lambda: daemon.log()[-3000:])
+        wait_states(daemon, one='alive', other='alive')
+        submit(daemon, 'a@a.test', ['b@x.test'], message())
+        daemon.wait_event('Delivery', 'b@x.test')
+        assert daemon.command('cluster').returncode == 0 and daemon.command('lanes').returncode == 0
+        for line in api.get(daemon, '/v1/cluster').body.splitlines():
+            json.loads(line)
+    site = receiver.nexthop
+    assert daemons[0].command('lanes', 'close', site, '--for', '60s').returncode == 0
+    [told] = daemons[1].wait_events('Reaction', reaction='closed', cause='cluster', site=site)
+    assert told['site'] == site
+    for daemon in daemons:
+        assert daemon.stop() == 0, daemon.log()[-3000:]
 
 
 def test_reload(nodes):

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -117,6 +118,31 @@ class NatsCluster:
             if server.process is not None and server.process.poll() is None:
                 server.signal(signal.SIGCONT)
             server.kill()
+
+
+class NatsClient:
+    """A client of one server that says what it is told to."""
+
+    def __init__(self, server):
+        self.socket = socket.create_connection(('127.0.0.1', server.port), 10)
+        self.file = self.socket.makefile('rb')
+        self.file.readline()  # INFO
+        self.socket.sendall(b'CONNECT {"verbose": false, "pedantic": false}\r\n')
+        self.settle()
+
+    def put(self, bucket, key, value):
+        """Whatever the value is; it is in the bucket some time after the next settle()."""
+        self.socket.sendall(f'PUB $KV.{bucket}.{key} {len(value)}\r\n'.encode() + value + b'\r\n')
+
+    def settle(self):
+        """The server has read what was sent."""
+        self.socket.sendall(b'PING\r\n')
+        while (line := self.file.readline()) != b'PONG\r\n':
+            assert line and not line.startswith(b'-ERR'), line
+
+    def close(self):
+        self.file.close()
+        self.socket.close()
 
 
 def section(node, cluster, **options):
