@@ -65,10 +65,38 @@ static struct slice behind_type(struct slice value)
     return slice_trim(at < value.len ? slice_from(value, at + 1) : value);
 }
 
+/* Whether it is one address, as a whole, that a search in text would not find: its local part is quoted, or its
+ * domain is an address literal. */
+static bool is_odd_address(struct slice text)
+{
+    size_t at = 0;
+    if (text.len > 0 && text.data[0] == '"') {
+        for (at = 1; at < text.len && text.data[at] != '"'; at++) {
+            at += text.data[at] == '\\';
+        }
+        at++;
+    } else {
+        at = slice_find(text, '@');
+    }
+    if (at == 0 || at + 1 >= text.len || text.data[at] != '@') {
+        return false;
+    }
+    struct slice domain = slice_from(text, at + 1);
+    bool is_literal = domain.data[0] == '[' && domain.data[domain.len - 1] == ']';
+    return slice_find(domain, ' ') == domain.len && slice_find(domain, '@') == domain.len &&
+           (is_literal || text.data[0] == '"');
+}
+
 /* An address as a status gives it: with or without its type, brackets, or a route. */
 static struct slice address_of(struct slice value)
 {
-    struct slice rest = behind_type(value), address;
+    struct slice rest = behind_type(value), address, whole = rest;
+    if (whole.len > 1 && whole.data[0] == '<' && whole.data[whole.len - 1] == '>') {
+        whole = slice_make(whole.data + 1, whole.len - 2);
+    }
+    if (whole.len < HEARD_ADDRESS_BYTES && is_odd_address(whole)) {
+        return whole;
+    }
     return heard_find_address(&rest, &address) ? address : slice_make("", 0);
 }
 

@@ -210,6 +210,36 @@ static void no_unsubscribes(void **state)
     (void)state;
 }
 
+/* A search in text would not find them; a typed field has nothing else. */
+static void odd_addresses(void **state)
+{
+    static const char *const addresses[] = {"\"a b\"@a.test", "\"a\\\"b+c\"@a.test", "\"@\"@a.test",
+                                            "a@[192.0.2.7]"};
+    static const char *const others[] = {"\"a b@a.test", "\"a\" b@a.test",   "\"a\"@", "@[x]", "\"",
+                                         "\"a\\",        "a b@[192.0.2.7] x"};
+    char text[300];
+    for (size_t i = 0; i < 8; i++) {
+        const char *one = addresses[i / 2];
+        (void)snprintf(text, sizeof(text),
+                       "Content-Type: message/delivery-status\n\nReporting-MTA: dns; x\n\n"
+                       "Final-Recipient: rfc822; %s%s%s\nAction: failed\nStatus: 5.1.1\n",
+                       i % 2 == 0 ? "" : "<", one, i % 2 == 0 ? "" : ">");
+        read_text(text);
+        assert_int_equal(heard.kind, HEARD_BOUNCE);
+        assert_string_equal(heard.recipients[0].address, one);
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        (void)snprintf(text, sizeof(text),
+                       "Content-Type: message/delivery-status\n\nReporting-MTA: dns; x\n\n"
+                       "Final-Recipient: rfc822; %s\nAction: failed\nStatus: 5.1.1\n",
+                       others[i]);
+        read_text(text);
+        assert_true(heard.recipient_count == 0 ||
+                    strcmp(heard.recipients[0].address, others[i]) != 0);
+    }
+    (void)state;
+}
+
 /* A person asks what it was that came back. */
 static void quoted_bounces(void **state)
 {
@@ -379,6 +409,7 @@ int main(void)
         cmocka_unit_test(unsubscribes),
         cmocka_unit_test(no_unsubscribes),
         cmocka_unit_test(quoted_bounces),
+        cmocka_unit_test(odd_addresses),
         cmocka_unit_test(borders_are_bounded),
         cmocka_unit_test(auto_replies),
         cmocka_unit_test(what_is_none_of_these),
