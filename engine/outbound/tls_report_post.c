@@ -60,6 +60,9 @@ static int parse_uri(struct slice uri, CURLU **ret_url, char ret_host[static 254
         } else if (strcmp(port, "443") != 0 ||
                    curl_url_get(url, CURLUPART_USER, &user, 0) != CURLUE_NO_USER) {
             err = refuse_uri(ret_why, "it has another port than 443, or a user");
+        } else if (curl_url_set(url, CURLUPART_HOST, name.text, 0) != CURLUE_OK) {
+            err =
+                refuse_uri(ret_why, "its host is not a name"); /* the pin is for this form of it */
         } else {
             memcpy(ret_host, name.text, (size_t)name.len + 1);
         }

@@ -239,6 +239,15 @@ static const struct mistake mistakes[] = {
     {"transport a {\n source_pool = p }",
      "f:2: source_pool: there is no pool \"p\"; name one that this file defines"},
     {"source_pool = p\ntransport a {}", "f:1: source_pool: there is no pool \"p\"; name one"},
+/* return addresses: a token of 48 bytes and a plus sign have to fit beside them */
+#define LABEL "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa." /* 50 bytes */
+    {"transport a {\n verp = \"bounces\" }", "f:2: verp: \"bounces\" is not LOCAL@DOMAIN"},
+    {"transport a {\n verp = \"a+b@b.test\" }", "f:2: verp: \"a+b@b.test\" is not LOCAL@DOMAIN"},
+    {"transport a {\n verp = \"bouncesofourswhole@b.test\" }",
+     "f:2: verp: \"bouncesofourswhole@b.test\" has 18"},
+    {"transport a {\n verp = \"b@" LABEL LABEL LABEL LABEL "test\" }", "f:2: verp: \"b@aaaaaaaa"},
+    {"tenant a {\n verp = \"b@" LABEL LABEL LABEL LABEL "test\" }", "f:2: verp: \"b@aaaaaaaa"},
+#undef LABEL
     /* syntax */
     {"\nspool {\n", "f:2: syntax: this brace is never closed; write }"},
     {"dns { servers = {\n", "f:1: syntax: this brace is never closed; write }"},
