@@ -60,6 +60,7 @@ static void make_url(const struct cli_args *args, struct buf *url)
     api_client_query(url, "class", cli_value(args, "class"));
     api_client_query(url, "not_before", cli_value(args, "at"));
     api_client_query(url, is_span ? "expires_in" : "expires", expires);
+    api_client_query(url, "dkim", cli_value(args, "dkim"));
     api_client_query(url, "require_tls", cli_has(args, "require-tls") ? "yes" : NULL);
     api_client_query(url, "from", cli_value(args, "from"));
     api_client_query(url, "to", cli_value(args, "to"));

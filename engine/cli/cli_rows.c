@@ -205,6 +205,8 @@ const struct cli_row cli_rows[] = {
          {"class", 0, CLI_WORD, "urgent|normal|bulk", "its class, as far as its tenant may"},
          {"at", 0, CLI_TEXT, "TIME", "not before 2030-01-31T12:00:00Z, or seconds since 1970"},
          {"expires", 0, CLI_TEXT, "WHEN", "given up then: a time as above, or after 90s, 2h, 5d"},
+         {"dkim", 0, CLI_TEXT, "NAMES",
+          "the keys that sign it, with commas between them, in place of its tenant's or From's"},
          {"require-tls", 0, CLI_FLAG, NULL,
           "only over sessions that are proved, to servers that promise the same (REQUIRETLS)"},
          {"from", 0, CLI_TEXT, "SENDER", "with --to: the envelope sender"},

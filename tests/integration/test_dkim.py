@@ -1,6 +1,7 @@
 """Mail is signed on its way through the daemon: whatever comes in, over SMTP or HTTP, small or large, at once or after a
 deferral, a restart or kill -9, arrives with signatures that python3-dkim verifies.
 DKIM_MAILS: how many random messages (default 150). DKIM_RECIPIENTS: of the message with very many (default 20,000)."""
+import json
 import os
 import random
 import re
@@ -338,6 +339,19 @@ def test_whose_mail_is_signed(place, keys):
     assert post(daemon, {**mail, 'tenant': 'other'}).places == ['dkim']
     assert post(daemon, {**mail, 'dkim': 'x._domainkey.sender.test'}).places == ['dkim']
     assert post(daemon, {'messages': [{**mail, 'dkim': ESP}, {**mail, 'dkim': 7}]}).places == ['messages[1].dkim']
+
+    given = ('inject', '--tenant', 'acme', '--dkim')
+    text = message().replace(b'@sender.test', b'@any.test')
+    done = daemon.command(*given, f'{RSA},{ESP}', '--from', 'a@any.test', '--to', 'finished@x.test', '-', stdin=text)
+    assert done.returncode == 0, done.stderr
+    part = {'from': 'a@any.test', 'recipients': ['parts@x.test'], 'text': 'hello', 'dkim': RSA}
+    done = daemon.command(*given, ESP, '-', stdin=json.dumps(part).encode())
+    assert done.returncode == 0, done.stderr
+    until(lambda: receiver.to('finished@x.test') and receiver.to('parts@x.test'), 'mail by command')
+    assert keys.signers(receiver.to('finished@x.test')[0].body) == [RSA, ESP]
+    assert keys.signers(receiver.to('parts@x.test')[0].body) == [ESP]
+    done = daemon.command(*given, 'x._domainkey.sender.test', '-', stdin=json.dumps(part).encode())
+    assert done.returncode == 64 and b'dkim' in done.stderr, done.stderr
     daemon.stop()
 
 
