@@ -40,7 +40,7 @@ static bool is_ascii(struct slice text)
     return true;
 }
 
-static int parse_name(struct slice text, struct dns_name *ret)
+int nexthop_name(struct slice text, struct dns_name *ret)
 {
     char utf8[UTF8_NAME_MAX + 1];
     char *ascii = NULL;
@@ -101,7 +101,7 @@ int nexthop_parse(struct slice text, uint16_t default_port, struct nexthop *ret)
         *ret = hop;
         return 0;
     }
-    err = parse_name(inside, &hop.name);
+    err = nexthop_name(inside, &hop.name);
     if (err == 0) {
         *ret = hop;
     }

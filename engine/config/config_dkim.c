@@ -1,9 +1,11 @@
 /* Owns the rules about keys that sign mail, and about tenants that name keys and domains. Called by
  * config_check.c; must not open key files, which engine/key/ does. */
+#include "dns/nexthop.h"
 #include "engine/config/config_load.h"
 #include "engine/config/config_section.h"
 #include "engine/config/label.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -15,17 +17,14 @@ enum {
 
 static const char separator[] = "._domainkey.";
 
-/* Labels of letters, digits, - and _.
- *
- * is_from  it is compared with a From field, where international names may stand in UTF-8; in the DNS
- *          they are A-labels */
-static bool is_domain(struct slice s, bool is_from)
+/* Labels of letters, digits, - and _. */
+static bool is_domain(struct slice s)
 {
     size_t label = 0;
     for (size_t i = 0; i < s.len; i++) {
         char c = s.data[i];
         bool is_word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '-' || c == '_' || (is_from && (unsigned char)c >= 0x80);
+                       c == '-' || c == '_';
         if (c == '.' ? label == 0 : !is_word || label == LABEL_LIMIT) {
             return false;
         }
@@ -41,6 +40,31 @@ static void lower_texts(struct config_texts *texts)
     }
 }
 
+static bool is_international(const char *text)
+{
+    while (*text != '\0' && (unsigned char)*text < 0x80) {
+        text++;
+    }
+    return *text != '\0';
+}
+
+/* Domains that are compared with those of From: international ones as A-labels. One that IDNA does not
+ * allow stays as it is. */
+static void name_domains(struct config_texts *texts)
+{
+    lower_texts(texts);
+    for (size_t i = 0; i < texts->count; i++) {
+        struct dns_name name;
+        char *text = texts->items[i];
+        bool is_named = is_international(text) && nexthop_name(slice_of(text), &name) == 0;
+        char *labels = is_named ? strdup(name.text) : NULL;
+        if (labels != NULL) {
+            free(text);
+            texts->items[i] = labels;
+        }
+    }
+}
+
 /* --- a key ------------------------------------------------------------------------------------ */
 
 static void check_title(struct config_loader *l, struct config *c, size_t index)
@@ -52,7 +76,7 @@ static void check_title(struct config_loader *l, struct config *c, size_t index)
         d->selector = slice_make(d->name, (size_t)(middle - d->name));
         d->domain = slice_of(middle + strlen(separator));
     }
-    if (middle == NULL || !is_domain(d->selector, false) || !is_domain(d->domain, false) ||
+    if (middle == NULL || !is_domain(d->selector) || !is_domain(d->domain) ||
         strlen(d->name) > DOMAIN_MAX) {
         config_complain(l, config_place_of(l, CONFIG_SECTION_DKIM, index, NULL), "dkim",
                         "\"%.80s\" is not the name of a key in the DNS; write "
@@ -106,7 +130,7 @@ static void check_key(struct config_loader *l, struct config *c, size_t index)
     check_fields(l, index, "headers", &d->headers);
     check_fields(l, index, "oversign", &d->oversign);
     lower_texts(&d->also);
-    lower_texts(&d->from_domains);
+    name_domains(&d->from_domains);
     if (d->key == NULL) {
         config_complain(l, config_place_of(l, CONFIG_SECTION_DKIM, index, NULL), "key",
                         "dkim \"%.80s\" has none; write key = \"FILE\"", d->name);
@@ -118,7 +142,7 @@ static void check_key(struct config_loader *l, struct config *c, size_t index)
     }
     for (size_t i = 0; i < d->from_domains.count; i++) {
         const char *domain = d->from_domains.items[i];
-        if (strcmp(domain, "*") != 0 && !is_domain(slice_of(domain), true)) {
+        if (strcmp(domain, "*") != 0 && !is_domain(slice_of(domain))) {
             config_complain(l, config_place_of(l, CONFIG_SECTION_DKIM, index, "from_domains"),
                             "from_domains", "\"%.80s\" is no domain; write one, or \"*\" for all",
                             domain);
@@ -168,11 +192,11 @@ static void check_tenant(struct config_loader *l, struct config *c, size_t index
 {
     char near[CONFIG_NEAR_TEXT];
     struct config_tenant *t = &c->tenants[index];
-    lower_texts(&t->from_domains);
+    name_domains(&t->from_domains);
     lower_texts(&t->dkim);
     check_template(l, c, index);
     for (size_t i = 0; i < t->from_domains.count; i++) {
-        if (!is_domain(slice_of(t->from_domains.items[i]), true)) {
+        if (!is_domain(slice_of(t->from_domains.items[i]))) {
             config_complain(l, config_place_of(l, CONFIG_SECTION_TENANT, index, "from_domains"),
                             "from_domains", "\"%.80s\" is no domain; write one such as example.com",
                             t->from_domains.items[i]);

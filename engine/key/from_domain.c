@@ -2,10 +2,12 @@
 #include "engine/key/from_domain.h"
 
 #include "base/error.h"
+#include "dns/nexthop.h"
 #include "engine/compose/address_list.h"
 #include "net/dkim/dkim_header.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 /* Where the domain of an address begins; its length when there is none, or more than one @ outside of
  * a quoted string. */
@@ -45,6 +47,16 @@ static bool is_name(struct slice s)
     return label > 0;
 }
 
+static bool is_international(struct slice s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        if ((unsigned char)s.data[i] >= 0x80) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int keep_domain(void *ctx, struct slice address)
 {
     struct from_domains *f = ctx;
@@ -59,8 +71,13 @@ static int keep_domain(void *ctx, struct slice address)
     }
     slice_lower(domain, copy);
     domain.data = copy;
-    if (!is_name(domain)) {
+    struct dns_name labels;
+    if (!is_name(domain) || (is_international(domain) && nexthop_name(domain, &labels) != 0)) {
         return ERR_SYNTAX;
+    }
+    if (is_international(domain)) {
+        domain.len = labels.len;
+        memcpy(copy, labels.text, labels.len);
     }
     for (size_t i = 0; i < f->count; i++) {
         if (slice_eq(f->names[i], domain)) {

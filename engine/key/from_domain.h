@@ -15,7 +15,7 @@ struct dkim_header;
 #define FROM_DOMAINS_MAX  16  /* different ones in a message that is signed */
 
 struct from_domains {
-    struct slice names[FROM_DOMAINS_MAX]; /* lower case, each once; views of `text` */
+    struct slice names[FROM_DOMAINS_MAX]; /* lower case, A-labels, each once; views of `text` */
     size_t count;
     size_t used; /* bytes of text */
     char text[FROM_DOMAINS_MAX * FROM_DOMAIN_BYTES];

@@ -37,7 +37,8 @@ static void addresses_have_their_domains(void **state)
         {"From: a@x.test\r\nFrom: b@y.test\r\n", "y.test x.test"},
         {"From: b@y.test <a@x.test>\r\n", "x.test"},
         {"From: <@relay.test:a@x.test>\r\n", "x.test"},
-        {"From: a@b\303\274cher.test\r\n", "b\303\274cher.test"},
+        {"From: a@b\303\274cher.test\r\n", "xn--bcher-kva.test"},
+        {"From: a@B\303\234CHER.test, b@XN--BCHER-KVA.test\r\n", "xn--bcher-kva.test"},
         {"From: a@localhost\r\n\r\nFrom: b@body.test\r\n", "localhost"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -57,6 +58,7 @@ static void doubt_is_an_error(void **state)
         {"From:\r\n", ERR_MISSING},
         {"From: undisclosed:;\r\n", ERR_MISSING},
         {"Sender: a@x.test\r\n\r\nFrom: a@x.test\r\n", ERR_MISSING},
+        {"From: a@\342\202\254\377.test\r\n", ERR_SYNTAX}, /* no UTF-8 */
         {"From: someone\r\n", ERR_SYNTAX},
         {"From: a@x.test@y.test\r\n", ERR_SYNTAX},
         {"From: <a@x.test> <b@y.test>\r\n", ERR_SYNTAX},
