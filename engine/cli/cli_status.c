@@ -92,9 +92,15 @@ int cli_status(const struct cli *cli, const struct cli_args *args)
 
 /* --- the cluster ------------------------------------------------------------------------------ */
 
+struct node_list {
+    struct cli_table table;
+    long long messages, received, delivered, deferrals, failed, expired; /* of all nodes */
+};
+
 static void add_node(void *ctx, const json_t *o)
 {
-    struct cli_table *t = ctx;
+    struct node_list *list = ctx;
+    struct cli_table *t = &list->table;
     char seen[CLI_WHEN_TEXT], started[CLI_WHEN_TEXT];
     bool is_self = json_is_true(json_object_get(o, "self"));
     cli_table_cell(t, "%s%s", text_of(o, "node"), is_self ? " (this one)" : "");
@@ -102,8 +108,17 @@ static void add_node(void *ctx, const json_t *o)
     cli_table_text(t, text_of(o, "address"));
     cli_table_text(t, cli_when_text(json_object_get(o, "seen"), cli_now(), seen));
     cli_table_text(t, cli_when_text(json_object_get(o, "started"), cli_now(), started));
-    cli_table_number(t, number_of(o, "revision"));
+    cli_table_number(t, number_of(o, "number"));
+    cli_table_number(t, number_of(o, "messages"));
+    cli_table_number(t, number_of(o, "received"));
+    cli_table_number(t, number_of(o, "delivered"));
     cli_table_text(t, text_of(o, "version"));
+    list->messages += number_of(o, "messages");
+    list->received += number_of(o, "received");
+    list->delivered += number_of(o, "delivered");
+    list->deferrals += number_of(o, "deferrals");
+    list->failed += number_of(o, "failed");
+    list->expired += number_of(o, "expired");
 }
 
 static int forget_one(const struct cli *cli, const char *node)
@@ -129,9 +144,11 @@ static int forget_one(const struct cli *cli, const char *node)
 int cli_cluster(const struct cli *cli, const struct cli_args *args)
 {
     static const struct cli_column columns[] = {
-        {"NODE", false},    {"STATE", false},   {"ADDRESS", false}, {"SEEN", false},
-        {"STARTED", false}, {"REVISION", true}, {"VERSION", false}, {NULL, false},
+        {"NODE", false},     {"STATE", false},   {"ADDRESS", false}, {"SEEN", false},
+        {"STARTED", false},  {"NUMBER", true},   {"QUEUED", true},   {"RECEIVED", true},
+        {"DELIVERED", true}, {"VERSION", false}, {NULL, false},
     };
+    struct node_list list = {.messages = 0};
     struct buf url;
     if (args->argc > 0 && (strcmp(args->argv[0], "forget") != 0 || args->argc != 2)) {
         (void)fprintf(cli->err, "sluice cluster: nothing, or forget NODE\n");
@@ -142,7 +159,20 @@ int cli_cluster(const struct cli *cli, const struct cli_args *args)
     }
     buf_init(&url, 0);
     api_client_url(&url, "/v1/cluster", "");
-    return api_client_table(
-        cli, "cluster", &url, columns, add_node,
-        "no node: the configuration has no cluster, or its servers have not answered");
+    cli_table_init(&list.table, columns);
+    int code = url.failed ? EX_OSERR
+                          : api_client_list(cli, "cluster", url.data, add_node, &list,
+                                            "no node: the configuration has no cluster, or its "
+                                            "servers have not answered");
+    cli_table_print(&list.table, cli->out);
+    if (list.table.row_count > 0) {
+        (void)fprintf(cli->out,
+                      "all nodes: messages %lld; since each node's start: messages received %lld; "
+                      "recipients delivered %lld, deferred %lld, failed %lld, expired %lld\n",
+                      list.messages, list.received, list.delivered, list.deferrals, list.failed,
+                      list.expired);
+    }
+    cli_table_fini(&list.table);
+    buf_fini(&url);
+    return code;
 }

@@ -4,10 +4,44 @@
 #include "base/error.h"
 
 #include <jansson.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { FORMAT = 1 };
+
+static const struct {
+    const char *name;
+    size_t at; /* of a uint64_t in struct node_counts */
+} counts[] = {{"messages", offsetof(struct node_counts, messages)},
+              {"received", offsetof(struct node_counts, received)},
+              {"delivered", offsetof(struct node_counts, delivered)},
+              {"deferrals", offsetof(struct node_counts, deferrals)},
+              {"failed", offsetof(struct node_counts, failed)},
+              {"expired", offsetof(struct node_counts, expired)}};
+#define COUNTS (sizeof(counts) / sizeof(counts[0]))
+
+static uint64_t *count_of(struct node_counts *c, size_t i)
+{
+    return (uint64_t *)((char *)c + counts[i].at);
+}
+
+static bool set_number(json_t *o, uint16_t number)
+{
+    return number == 0 || json_object_set_new(o, "number", json_integer(number)) == 0;
+}
+
+static bool set_counts(json_t *o, const struct node_entry *e)
+{
+    struct node_counts c = e->counts;
+    json_t *to = e->has_counts ? json_object() : NULL;
+    bool is_whole = !e->has_counts || json_object_set_new(o, "counts", to) == 0;
+    for (size_t i = 0; e->has_counts && is_whole && i < COUNTS; i++) {
+        is_whole = json_object_set_new(to, counts[i].name,
+                                       json_integer((json_int_t)*count_of(&c, i))) == 0;
+    }
+    return is_whole;
+}
 
 size_t node_entry_write(const struct node_entry *e, char ret[static NODE_ENTRY_BYTES])
 {
@@ -17,7 +51,8 @@ size_t node_entry_write(const struct node_entry *e, char ret[static NODE_ENTRY_B
                           e->name, "state", e->is_leaving ? "left" : "up", "address", e->address,
                           "version", e->version, "start", start, "beats", (json_int_t)e->beats,
                           "started", (json_int_t)e->started);
-    size_t len = o == NULL ? 0 : json_dumpb(o, ret, NODE_ENTRY_BYTES, JSON_COMPACT);
+    bool is_whole = o != NULL && set_number(o, e->number) && set_counts(o, e);
+    size_t len = !is_whole ? 0 : json_dumpb(o, ret, NODE_ENTRY_BYTES, JSON_COMPACT);
     json_decref(o);
     return len <= NODE_ENTRY_BYTES ? len : 0;
 }
@@ -39,6 +74,31 @@ static bool take_count(const json_t *o, const char *name, int64_t *ret)
     const json_t *value = json_object_get(o, name);
     *ret = json_integer_value(value);
     return json_is_integer(value) && *ret >= 0;
+}
+
+/* All of them, or none; a part of them is no entry. */
+static bool take_counts(const json_t *o, struct node_entry *ret)
+{
+    const json_t *from = json_object_get(o, "counts");
+    ret->has_counts = from != NULL;
+    for (size_t i = 0; from != NULL && i < COUNTS; i++) {
+        int64_t value;
+        if (!take_count(from, counts[i].name, &value)) {
+            return false;
+        }
+        *count_of(&ret->counts, i) = (uint64_t)value;
+    }
+    return true;
+}
+
+static bool take_node_number(const json_t *o, uint16_t *ret)
+{
+    int64_t value = 0;
+    if (json_object_get(o, "number") != NULL && !take_count(o, "number", &value)) {
+        return false;
+    }
+    *ret = (uint16_t)value;
+    return value <= UINT16_MAX;
 }
 
 static bool take_start(const json_t *o, uint64_t *ret)
@@ -66,7 +126,8 @@ int node_entry_read(struct slice text, struct node_entry *ret)
                   take_text(o, "address", e.address, sizeof(e.address)) &&
                   take_text(o, "version", e.version, sizeof(e.version)) &&
                   take_start(o, &e.start) && take_count(o, "beats", &beats) &&
-                  take_count(o, "started", &started);
+                  take_count(o, "started", &started) && take_node_number(o, &e.number) &&
+                  take_counts(o, &e);
     json_decref(o);
     if (!is_one) {
         return ERR_SYNTAX;

@@ -16,6 +16,12 @@
 #define NODE_ENTRY_VERSION_MAX 31
 #define NODE_ENTRY_BYTES       1024
 
+/* What a node has and did, as `sluice status` says of it; messages, and recipients since its start. */
+struct node_counts {
+    uint64_t messages; /* in its queue */
+    uint64_t received, delivered, deferrals, failed, expired;
+};
+
 struct node_entry {
     char name[NODE_ENTRY_NAME_MAX + 1];
     char address[NODE_ENTRY_ADDRESS_MAX + 1]; /* its host name */
@@ -23,7 +29,10 @@ struct node_entry {
     uint64_t start;  /* a number that was drawn when it started: another one, another process */
     uint64_t beats;  /* how often it said so since then */
     usec_t started;  /* wall */
+    uint16_t number; /* node_numbers.h; 0: it has none yet */
     bool is_leaving; /* it stopped in order, and says nothing more */
+    bool has_counts;
+    struct node_counts counts; /* when it said so; all zero without has_counts */
 };
 
 /* returns its length; 0: out of memory */

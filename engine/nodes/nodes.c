@@ -13,7 +13,9 @@
 #include "engine/nodes/cluster_loader.h"
 #include "engine/nodes/inbox.h"
 #include "engine/nodes/lessons.h"
+#include "engine/nodes/node_numbers.h"
 #include "engine/nodes/server_probe.h"
+#include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
 
@@ -30,6 +32,7 @@
 #define TIMEOUT    (2 * USEC_PER_SEC)
 #define RETRY      (1 * USEC_PER_SEC)
 #define INBOX_MAX  4096U
+#define SWAPS_MAX  8                               /* at once, while others change the same value */
 #define UNSEEN_MAX (MEMBER_BEAT + MEMBER_LOOK_MAX) /* our own entry, until we hear nothing */
 
 struct seen_node {
@@ -54,7 +57,9 @@ struct nodes {
     uint64_t own_revision;
     usec_t next_beat, next_look, own_seen; /* boot time */
     bool has_bucket, has_lessons, is_refused, has_double, is_joined;
-    bool told_full;
+    bool has_number; /* it is right since the servers were last in contact */
+    bool told_full, told_unnumbered;
+    struct spool_reader *reader;
 
     /* under `lock` */
     struct nodes_view view;
@@ -82,7 +87,7 @@ static void wake(void *ctx)
 static void hear_node(void *ctx, const char *key, const void *data, size_t len, uint64_t revision)
 {
     struct nodes *n = ctx;
-    if (key != NULL) {
+    if (key != NULL && strcmp(key, NODE_NUMBERS_KEY) != 0) {
         (void)inbox_put(&n->inbox, key, data, len, revision); /* else in five seconds again */
         wake(n);
     }
@@ -283,8 +288,86 @@ static int open_bucket(struct nodes *n, struct cluster_client *client)
     return err;
 }
 
+/* A function of node_numbers.h as compare-and-set. errors: of both; ERR_AGAIN: others change it now */
+static int change_numbers(struct nodes *n, struct cluster_client *client, const char *name,
+                          uint16_t wanted, bool is_drop, uint16_t *ret)
+{
+    int err = ERR_AGAIN;
+    for (int i = 0; i < SWAPS_MAX && err == ERR_AGAIN; i++) {
+        struct cluster_value seen = {.data = NULL};
+        struct node_numbers_step step = {.value = NULL};
+        err = n->module->get(client, BUCKET, NODE_NUMBERS_KEY, &seen);
+        if (err == 0 || err == ERR_MISSING) {
+            struct slice value = slice_make(seen.data, seen.len);
+            err = is_drop ? node_numbers_drop(value, name, &step)
+                          : node_numbers_take(value, name, wanted, &step);
+        }
+        if (err == 0 && step.value != NULL) {
+            uint64_t revision;
+            err = n->module->swap(client, BUCKET, NODE_NUMBERS_KEY,
+                                  slice_make(step.value, step.len), seen.revision, &revision);
+        }
+        *ret = step.number;
+        free(step.value);
+        free(seen.data);
+    }
+    return err;
+}
+
+/* Our number, when it has to be asked for. What is wrong with the value of all numbers is no reason
+ * to stay alone: a node goes on with the number that it had, or without one. errors: of a server */
+static int find_number(struct nodes *n, struct cluster_client *client)
+{
+    uint16_t number = 0, had = n->own.number;
+    int err = n->has_number ? 0 : change_numbers(n, client, n->config->node, had, false, &number);
+    if (n->has_number || err == ERR_AGAIN) {
+        return 0;
+    }
+    if (err == ERR_SYNTAX || err == ERR_LIMIT || err == -ENOMEM) {
+        if (!n->told_unnumbered) {
+            log_error("cluster: the key " NODE_NUMBERS_KEY " of the bucket " BUCKET ": %s; this "
+                      "node %s",
+                      err_str(err), had == 0 ? "has no number" : "keeps its number");
+        }
+        n->told_unnumbered = true;
+        return 0;
+    }
+    if (err == 0) {
+        if (had != 0 && had != number) {
+            log_warning("cluster: another node is number %u by now; this one is number %u", had,
+                        number);
+        }
+        n->own.number = number;
+        n->has_number = true;
+        n->told_unnumbered = false;
+    }
+    return err;
+}
+
+/* What stays as it was when the spool cannot be read now. */
+static void count_own(struct nodes *n)
+{
+    struct engine *e = n->engine;
+    struct node_counts *c = &n->own.counts;
+    struct spool_counts spool;
+    if (spool_reader_begin(n->reader) == 0) {
+        if (spool_read_counts(n->reader, &spool) == 0) {
+            c->messages = spool.messages;
+            n->own.has_counts = true;
+        }
+        spool_reader_end(n->reader);
+    }
+    /* Relaxed: numbers that are shown. */
+    c->received = atomic_load_explicit(&e->received, memory_order_relaxed);
+    c->delivered = atomic_load_explicit(&e->delivered, memory_order_relaxed);
+    c->deferrals = atomic_load_explicit(&e->deferred, memory_order_relaxed);
+    c->failed = atomic_load_explicit(&e->failed, memory_order_relaxed);
+    c->expired = atomic_load_explicit(&e->expired, memory_order_relaxed);
+}
+
 static int put_own(struct nodes *n, struct cluster_client *client)
 {
+    count_own(n);
     char text[NODE_ENTRY_BYTES];
     n->own.beats++;
     size_t len = node_entry_write(&n->own, text);
@@ -357,8 +440,12 @@ static void beat(struct nodes *n, usec_t now)
         n->has_lessons = err == 0;
     }
     if (err == 0) {
-        err = n->module->is_connected(client) ? put_own(n, client) : ERR_CLOSED;
+        err = n->module->is_connected(client) ? find_number(n, client) : ERR_CLOSED;
     }
+    if (err == 0) {
+        err = put_own(n, client);
+    }
+    n->has_number = n->has_number && err == 0;
     n->next_beat = now + (err == 0 ? MEMBER_BEAT : RETRY);
     set_joined(n, err == 0);
 }
@@ -417,6 +504,7 @@ int nodes_new(struct engine *engine, struct nodes **ret)
         log_error("cluster: %s", text);
     }
     n->lessons.module = n->module;
+    err = err != 0 ? err : spool_reader_new(engine->store, &n->reader);
     err = err != 0 ? err : post_init(&n->post, 1);
     if (err != 0) {
         nodes_free(n);
@@ -457,6 +545,7 @@ void nodes_free(struct nodes *n)
     }
     inbox_fini(&n->inbox);
     lessons_fini(&n->lessons);
+    spool_reader_free(n->reader);
     post_fini(&n->post);
     (void)pthread_mutex_destroy(&n->lock);
     free(n);
@@ -498,6 +587,11 @@ int nodes_forget(struct nodes *n, const char *name)
     if (client == NULL) {
         return ERR_CLOSED;
     }
+    uint16_t number;
     int err = may_forget(n, name);
-    return err != 0 ? err : n->module->remove(client, BUCKET, name);
+    err = err != 0 ? err : change_numbers(n, client, name, 0, true, &number);
+    if (err != 0 && err != ERR_SYNTAX) { /* a value that is none names nobody */
+        return err;
+    }
+    return n->module->remove(client, BUCKET, name);
 }

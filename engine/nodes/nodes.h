@@ -53,8 +53,9 @@ struct nodes_view {
 /* What the thread saw last. Any thread but `cluster`, for a short time under its lock. */
 void nodes_look(struct nodes *n, struct nodes_view *ret);
 
-/* Take a node's entry away: it is gone for good. Waits for a server 2 s at most; any thread.
- * errors: ERR_MISSING: no such node; ERR_LOCKED: it is alive; -ETIMEDOUT, ERR_CLOSED: of the server */
+/* Take a node's entry and its number away: it is gone for good. Waits for a server 2 s at most; any thread.
+ * errors: ERR_MISSING: no such node; ERR_LOCKED: it is alive; ERR_AGAIN: others change their numbers
+ * now; -ETIMEDOUT, ERR_CLOSED: of the server */
 MUST_USE int nodes_forget(struct nodes *n, const char *name);
 
 #endif

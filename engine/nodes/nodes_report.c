@@ -26,6 +26,16 @@ static const char *state_text(const struct node_view *n)
     return n->entry.is_leaving ? "left" : member_state_text(n->state);
 }
 
+static void set_counts(json_t *o, const struct node_counts *c)
+{
+    api_set_number(o, "messages", c->messages);
+    api_set_number(o, "received", c->received);
+    api_set_number(o, "delivered", c->delivered);
+    api_set_number(o, "deferrals", c->deferrals);
+    api_set_number(o, "failed", c->failed);
+    api_set_number(o, "expired", c->expired);
+}
+
 static json_t *node_object(const struct node_view *n)
 {
     json_t *o = json_object();
@@ -37,9 +47,44 @@ static json_t *node_object(const struct node_view *n)
         api_set_time(o, "seen", n->seen);
         api_set_time(o, "started", n->entry.started);
         api_set_number(o, "revision", n->revision);
+        if (n->entry.number != 0) {
+            api_set_number(o, "number", n->entry.number);
+        }
+        if (n->entry.has_counts) {
+            set_counts(o, &n->entry.counts);
+        }
         (void)json_object_set_new(o, "self", json_boolean(n->is_self)); /* or it is missing */
     }
     return o;
+}
+
+static bool is_absent(const struct node_view *n)
+{
+    return !n->entry.is_leaving && n->state != MEMBER_ALIVE;
+}
+
+/* What all nodes have and did, and who of them has not said so of late. Out of memory leaves it out. */
+static void set_totals(json_t *end, const struct nodes_view *v)
+{
+    struct node_counts sum = {0};
+    json_t *total = json_object(), *absent = json_array();
+    for (size_t i = 0; i < v->count; i++) {
+        const struct node_counts *c = &v->nodes[i].entry.counts;
+        sum.messages += c->messages;
+        sum.received += c->received;
+        sum.delivered += c->delivered;
+        sum.deferrals += c->deferrals;
+        sum.failed += c->failed;
+        sum.expired += c->expired;
+        if (is_absent(&v->nodes[i])) {
+            (void)json_array_append_new(absent, json_string(v->nodes[i].entry.name));
+        }
+    }
+    if (total != NULL) {
+        set_counts(total, &sum);
+    }
+    (void)json_object_set_new(end, "total", total);
+    (void)json_object_set_new(end, "absent", absent);
 }
 
 void nodes_report_list(struct clerk *k, struct api_call *c)
@@ -57,7 +102,10 @@ void nodes_report_list(struct clerk *k, struct api_call *c)
     }
     if (end == NULL) {
         api_put(c, NULL);
-    } else if (v->is_joined) {
+    } else {
+        set_totals(end, v);
+    }
+    if (end != NULL && v->is_joined) {
         api_set_time(end, "joined", v->joined);
     }
     if (end != NULL && v->refusal[0] != '\0') {
@@ -117,7 +165,7 @@ void nodes_report_metrics(struct buf *out, const struct engine *e)
     for (size_t i = 0; i < v->count; i++) {
         const struct node_view *n = &v->nodes[i];
         alive += !n->entry.is_leaving && n->state == MEMBER_ALIVE;
-        missed += !n->entry.is_leaving && n->state != MEMBER_ALIVE;
+        missed += is_absent(n);
     }
     put_one(out, "sluice_cluster_joined", EXPOSITION_GAUGE,
             "1 while this node's entry is kept by the cluster's servers.", v->is_joined);

@@ -13,8 +13,12 @@ struct engine;
  *   seen       when its entry was last seen to change
  *   started    by its own clock
  *   revision   of its entry
+ *   number?    by which the cluster knows it, 1 to 65,535; none until it has one
+ *   messages, received, delivered, deferrals, failed, expired   as status_report.h has them, when the
+ *              node was seen; missing of one that did not say
  *   self       true: it is this node
- * The last line also has node, connected, joined (when; missing while it is not), server (that it is
+ * The last line also has total (these six over all nodes), absent (names of those that are late, lapsed
+ * or gone: what they say is as old as their `seen`), node, connected, joined (when; missing while it is not), server (that it is
  * connected to, or why to none) and refusal?, why this node does not join.
  * Without a cluster in the configuration it is empty, and its last line has none of them. */
 api_handler nodes_report_list;

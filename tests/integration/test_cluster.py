@@ -120,6 +120,93 @@ def test_join_and_leave(nodes):
     assert re.search(r'^c +alive ', table, re.M), table
 
 
+def numbers(daemon):
+    return {row['node']: row.get('number') for row in daemon.query('cluster') if 'state' in row}
+
+
+def test_numbers(nats, nodes):
+    """Each node its own number, kept over a restart and while the value that has them is wrong or lost; one that was
+    forgotten gets another."""
+    names = [f'number-{i}' for i in range(4)]
+    daemons = {name: nodes(name) for name in names}
+    for daemon in daemons.values():
+        daemon.start(wait=False)  # all at once: they take their numbers from one value
+    for daemon in daemons.values():
+        daemon.wait_log(' is running')
+    first = daemons[names[0]]
+    wait_states(first, **{name: 'alive' for name in names})
+    until(lambda: all(numbers(first).get(name) for name in names), lambda: f'{numbers(first)}')
+    had = {name: numbers(first)[name] for name in names}
+    assert len(set(had.values())) == len(names) and all(1 <= number <= 65535 for number in had.values()), had
+
+    last = daemons[names[3]]
+    assert last.stop() == 0
+    last.start()
+    wait_states(last, **{name: 'alive' for name in names})
+    assert numbers(last)[names[3]] == had[names[3]]
+
+    # What is no such value costs nobody his number, and only a new node has none.
+    with contextlib.closing(NatsClient(nats.servers[0])) as client:
+        for value in (b'', b'\0\1', b'{"format":9}', b'[' * 10000):
+            client.put('sluice_nodes', 'all/numbers', value)
+        client.settle()
+        new = nodes('number-new').start()
+        wait_states(new, **{name: 'alive' for name in names})
+        wait_states(first, **{'number-new': 'alive'})
+        assert 'all/numbers' in new.log() and numbers(first)['number-new'] is None
+        assert {name: numbers(first)[name] for name in names} == had
+        # Written anew by who may: the new node gets one, the others keep theirs.
+        sound = {'format': 1, 'next': 500, 'nodes': {name: had[name] for name in names[:2]}}
+        client.put('sluice_nodes', 'all/numbers', json.dumps(sound).encode())
+        client.settle()
+        until(lambda: numbers(first).get('number-new') == 500, lambda: f'{numbers(first)}', 15)
+
+    gone = daemons[names[1]]
+    assert gone.stop() == 0
+    wait_states(first, **{names[1]: 'left'})
+    assert first.command('cluster', 'forget', names[1]).returncode == 0
+    gone.start()
+    wait_states(first, **{names[1]: 'alive'})
+    until(lambda: numbers(first).get(names[1]) == 501, lambda: f'{numbers(first)}', 15)
+
+
+def test_counts(nats, place):
+    """What all nodes have and did, told by any of them, is what each of them says itself; of one that is absent what it
+    said last, and its name."""
+    receiver = place.receiver()
+    daemons = {name: place.sluice(cluster=section(name, nats), routes={'*': ('smtp', receiver.nexthop)})
+               for name in ('count-a', 'count-b', 'count-c')}
+    a, b, c = daemons.values()
+    wait_states(a, **{name: 'alive' for name in daemons})
+    for number, daemon in enumerate(daemons.values()):
+        for i in range(3 + number):
+            submit(daemon, 'a@a.test', [f'r{i}@x.test', f's{i}@x.test'], message())
+        for i in range(3 + number):
+            daemon.wait_event('Delivery', f's{i}@x.test')
+    assert b.command('suspend', '--domain', 'held.test', '--reason', 'held').returncode == 0
+    submit(b, 'a@a.test', ['r@held.test'], message())
+    members = ('messages', 'received', 'delivered', 'deferrals', 'failed', 'expired')
+
+    def is_told():
+        own = {name: json.loads(api.get(daemon, '/v1/status').body) for name, daemon in daemons.items()}
+        lines = [json.loads(line) for line in api.get(a, '/v1/cluster').body.splitlines()]
+        rows = {row['node']: row for row in lines if row.get('node') in daemons and 'state' in row}
+        return all(rows[name][m] == own[name][m] for name in daemons for m in members) and \
+            own['count-b']['messages'] == 1 and own['count-c']['delivered'] == 10 and \
+            [lines[-1]['total'][m] for m in members] == [sum(row.get(m, 0) for row in lines[:-1]) for m in members]
+    until(is_told, lambda: api.get(a, '/v1/cluster').body.decode(), 15)
+    assert 'absent' in json.loads(api.get(a, '/v1/cluster').body.splitlines()[-1])
+    c.kill()
+    wait_states(a, **{'count-c': 'late'})
+    lines = [json.loads(line) for line in api.get(a, '/v1/cluster').body.splitlines()]
+    assert 'count-c' in lines[-1]['absent'] and 'count-a' not in lines[-1]['absent'], lines[-1]
+    assert [row['delivered'] for row in lines if row.get('node') == 'count-c' and 'state' in row] == [10], lines
+    text = a.command('cluster').stdout.decode()
+    total = lines[-1]['total']
+    assert f'all nodes: messages {total["messages"]}; since each node\'s start: messages received {total["received"]}; ' \
+        f'recipients delivered {total["delivered"]}, deferred' in text, text
+
+
 def test_metrics(nodes):
     a = nodes('metrics').start()
     wait_states(a, metrics='alive')
@@ -229,7 +316,8 @@ def test_lesson(nats, place, report_table):
 LESSON = {'format': 1, 'node': 'stranger', 'kind': 'closed', 'source': 's9', 'site': 'mx.other.test', 'hosts': '', 'rule': 'r',
           'unit': 'messages', 'value': 1.5, 'span': 60000000, 'ordered': False, 'text': '554 no'}
 ENTRY = {'format': 1, 'node': 'stranger', 'state': 'up', 'address': 'x.test', 'version': '0', 'start': '0123456789abcdef',
-         'beats': 1, 'started': 1}
+         'beats': 1, 'started': 1, 'number': 7,
+         'counts': {'messages': 1, 'received': 1, 'delivered': 1, 'deferrals': 1, 'failed': 1, 'expired': 1}}
 ODD = [None, True, -1, 0, 2**62, -2**62, 1e300, -1e300, 0.0, '', 'x' * 300, 'x' * 100000, '\x01\x7f', '\u00e9' * 200, 'a\nb', '%00',
        [], {}, [[]] * 50, 'closed', 'paced', 'opened', 'connects', 'up', 'left', '../../x', '-', '*']
 

@@ -24,9 +24,12 @@ static void test_round(void **state)
 {
     char text[NODE_ENTRY_BYTES];
     struct node_entry is;
-    for (int i = 0; i < 2; i++) {
+    for (int64_t i = 0; i < 2; i++) {
         struct node_entry e = whole;
         e.is_leaving = i == 1;
+        e.number = i == 1 ? 65535 : 0;
+        e.has_counts = i == 1;
+        e.counts = (struct node_counts){i * 1, i * 2, i * 3, i * 4, i * 5, i * INT64_MAX};
         size_t len = node_entry_write(&e, text);
         assert_true(len > 0);
         assert_int_equal(node_entry_read(slice_make(text, len), &is), 0);
@@ -35,6 +38,9 @@ static void test_round(void **state)
         assert_string_equal(is.version, e.version);
         assert_true(is.start == e.start && is.beats == e.beats && is.started == e.started);
         assert_int_equal(is.is_leaving, e.is_leaving);
+        assert_int_equal(is.number, e.number);
+        assert_int_equal(is.has_counts, e.has_counts);
+        assert_memory_equal(&is.counts, &e.counts, sizeof(e.counts));
         for (size_t cut = 0; cut < len; cut++) {
             assert_int_equal(node_entry_read(slice_make(text, cut), &is), ERR_SYNTAX);
         }
@@ -50,6 +56,11 @@ static void test_longest(void **state)
     assert_int_equal(node_entry_write(&e, text), 0);
     memset(e.address, 'a', sizeof(e.address) - 1);
     memset(e.version, 'v', sizeof(e.version) - 1);
+    e.has_counts = true;
+    e.counts =
+        (struct node_counts){INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
+    e.number = UINT16_MAX;
+    e.beats = (uint64_t)INT64_MAX;
     size_t len = node_entry_write(&e, text);
     assert_true(len > 0);
     assert_int_equal(node_entry_read(slice_make(text, len), &is), 0);
@@ -58,6 +69,9 @@ static void test_longest(void **state)
 
 #define REST                                                                                       \
     "\"address\":\"x\",\"version\":\"1\",\"start\":\"00000000000000ff\",\"beats\":1,\"started\":2"
+
+#define UP   "{\"format\":1,\"node\":\"a\",\"state\":\"up\","
+#define FIVE "\"messages\":1,\"received\":1,\"delivered\":1,\"deferrals\":1,\"failed\":1"
 
 static void test_hostile(void **state)
 {
@@ -76,6 +90,13 @@ static void test_hostile(void **state)
         "\"start\":\"ff\",\"beats\":1,\"started\":2}",
         "{\"format\":1,\"node\":\"a\",\"state\":\"up\",\"address\":\"x\",\"version\":\"1\","
         "\"start\":\"00000000000000ff\",\"beats\":-1,\"started\":2}",
+        UP "\"number\":65536," REST "}",
+        UP "\"number\":-1," REST "}",
+        UP "\"number\":\"1\"," REST "}",
+        UP "\"counts\":[]," REST "}",
+        UP "\"counts\":{}," REST "}",
+        UP "\"counts\":{" FIVE "}," REST "}",
+        UP "\"counts\":{" FIVE ",\"expired\":-1}," REST "}",
     };
     struct node_entry is;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
