@@ -155,7 +155,8 @@ static json_t *order_body(const struct cli *cli, const struct cli_args *args, bo
         !set_member(o, "for", span == NULL && is_dry_run && !is_suspend ? "0" : span) ||
         !set_member(o, "reason", reason == NULL && is_dry_run ? "dry run" : reason) ||
         json_object_set_new(o, "dry_run", json_boolean(is_dry_run)) != 0 ||
-        json_object_set_new(o, "all", json_boolean(cli_has(args, "all"))) != 0) {
+        json_object_set_new(o, "all", json_boolean(cli_has(args, "all"))) != 0 ||
+        json_object_set_new(o, "here", json_boolean(cli_has(args, "here"))) != 0) {
         json_decref(o);
         return NULL;
     }
@@ -320,6 +321,21 @@ int cli_resume(const struct cli *cli, const struct cli_args *args)
 
 /* --- orders ----------------------------------------------------------------------------------- */
 
+static void add_awaited(struct cli_table *t, const json_t *nodes)
+{
+    struct buf note;
+    buf_init(&note, 0);
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        const char *name = json_string_value(json_array_get(nodes, i));
+        buf_printf(&note, "%s%s", i == 0 ? "not yet at: " : ", ", name == NULL ? "" : name);
+    }
+    if (note.len > 0 && !note.failed) {
+        buf_append_char(&note, '\0');
+        cli_table_note(t, note.data);
+    }
+    buf_fini(&note);
+}
+
 static void add_order(void *ctx, const json_t *o)
 {
     struct cli_table *t = ctx;
@@ -346,6 +362,7 @@ static void add_order(void *ctx, const json_t *o)
     cli_table_number(t, cli_member_number(o, "matched"));
     cli_table_text(t, cli_member_text(o, "by"));
     cli_table_text(t, cli_member_text(o, "reason"));
+    add_awaited(t, json_object_get(o, "awaited"));
     buf_fini(&what);
 }
 

@@ -58,6 +58,7 @@
     }
 #define OPTION_ORDER                                                                               \
     {"all", 0, CLI_FLAG, NULL, "all mail"},                                                        \
+        {"here", 0, CLI_FLAG, NULL, "at this node of a cluster alone, not at all"},                \
         {"reason", 0, CLI_TEXT, "TEXT", "why; everybody who looks sees it"}, OPTION_DRY_RUN
 
 const struct cli_row cli_rows[] = {

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CLUSTER_MODULE_VERSION   1U /* one more with each change of this file */
+#define CLUSTER_MODULE_VERSION   2U /* one more with each change of this file */
 #define CLUSTER_MODULE_SYMBOL    "sluice_cluster_module"
 #define CLUSTER_VALUE_MAX        65536U /* bytes of a value */
 #define CLUSTER_BUCKETS_MAX      8U
@@ -43,8 +43,8 @@ struct cluster_value {
 /* A key has this value now, also while it had it before; data NULL: it was removed. Called by one
  * thread of the module for each bucket, in the order of revisions; valid during the call.
  *
- * key  NULL: all that there was at the begin of the watch, or after the connection was lost, has
- *      been told */
+ * key  NULL, with data NULL: what follows is all that there is, at the begin of the watch or after
+ *      the connection was lost; NULL, with data: that has been told, and changes follow */
 typedef void cluster_watcher(void *ctx, const char *key, const void *data, size_t len,
                              uint64_t revision);
 

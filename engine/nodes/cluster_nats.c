@@ -331,7 +331,7 @@ static bool is_closing(const struct cluster_client *c)
 static void tell_entry(const struct watch *w, kvEntry *entry)
 {
     if (entry == NULL) {
-        w->tell(w->ctx, NULL, NULL, 0, 0);
+        w->tell(w->ctx, NULL, "", 0, 0);
     } else if (kvEntry_Operation(entry) == kvOp_Put) {
         int len = kvEntry_ValueLen(entry);
         const void *data = len == 0 ? "" : kvEntry_Value(entry);
@@ -365,6 +365,7 @@ static void *run_watch(void *arg)
         kvWatcher *watcher = NULL;
         if (client_is_connected(w->client) &&
             kvStore_WatchAll(&watcher, w->store, NULL) == NATS_OK) {
+            w->tell(w->ctx, NULL, NULL, 0, 0);
             run_watcher(w, watcher);
             kvWatcher_Destroy(watcher);
         } else {

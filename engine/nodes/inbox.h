@@ -16,8 +16,9 @@
 struct told {
     struct told *next;
     uint64_t revision;
-    size_t len;  /* of the value */
-    bool is_put; /* else the key was removed, or, when it is "", all that there was has been told */
+    size_t len; /* of the value */
+    bool
+        is_put; /* else the key was removed. Of the key "": the end of what there was, else its begin */
     char key[INBOX_KEY_MAX + 1];
     char value[];
 };
@@ -31,7 +32,7 @@ struct inbox {
 
 void inbox_init(struct inbox *i, size_t most);
 void inbox_fini(struct inbox *i); /* frees what is left */
-/* data NULL: removed. key NULL: the end of what there was. false: it was dropped */
+/* data NULL: removed. key NULL: with data NULL the begin of what there is, else its end. false: it was dropped */
 bool inbox_put(struct inbox *i, const char *key, const void *data, size_t len, uint64_t revision);
 /* All, oldest first; the caller frees each. */
 MUST_USE struct told *inbox_take(struct inbox *i);

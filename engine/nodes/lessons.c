@@ -183,8 +183,8 @@ static void read_inbox(struct lessons *s)
     struct told *next;
     for (struct told *t = inbox_take(&s->inbox); t != NULL; t = next) {
         next = t->next;
-        s->has_begun = s->has_begun || t->key[0] == '\0';
-        if (s->has_begun && t->is_put && t->revision > s->revision) {
+        s->has_begun = s->has_begun || (t->key[0] == '\0' && t->is_put);
+        if (s->has_begun && t->key[0] != '\0' && t->is_put && t->revision > s->revision) {
             take_value(s, t);
         }
         s->revision = t->revision > s->revision ? t->revision : s->revision;

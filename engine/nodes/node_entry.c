@@ -26,9 +26,10 @@ static uint64_t *count_of(struct node_counts *c, size_t i)
     return (uint64_t *)((char *)c + counts[i].at);
 }
 
-static bool set_number(json_t *o, uint16_t number)
+/* A number that is 0 goes unsaid. */
+static bool set_positive(json_t *o, const char *name, uint64_t number)
 {
-    return number == 0 || json_object_set_new(o, "number", json_integer(number)) == 0;
+    return number == 0 || json_object_set_new(o, name, json_integer((json_int_t)number)) == 0;
 }
 
 static bool set_counts(json_t *o, const struct node_entry *e)
@@ -51,7 +52,8 @@ size_t node_entry_write(const struct node_entry *e, char ret[static NODE_ENTRY_B
                           e->name, "state", e->is_leaving ? "left" : "up", "address", e->address,
                           "version", e->version, "start", start, "beats", (json_int_t)e->beats,
                           "started", (json_int_t)e->started);
-    bool is_whole = o != NULL && set_number(o, e->number) && set_counts(o, e);
+    bool is_whole = o != NULL && set_positive(o, "number", e->number) &&
+                    set_positive(o, "orders", e->orders) && set_counts(o, e);
     size_t len = !is_whole ? 0 : json_dumpb(o, ret, NODE_ENTRY_BYTES, JSON_COMPACT);
     json_decref(o);
     return len <= NODE_ENTRY_BYTES ? len : 0;
@@ -91,14 +93,13 @@ static bool take_counts(const json_t *o, struct node_entry *ret)
     return true;
 }
 
-static bool take_node_number(const json_t *o, uint16_t *ret)
+/* 0 when it is not there. */
+static bool take_positive(const json_t *o, const char *name, int64_t most, uint64_t *ret)
 {
     int64_t value = 0;
-    if (json_object_get(o, "number") != NULL && !take_count(o, "number", &value)) {
-        return false;
-    }
-    *ret = (uint16_t)value;
-    return value <= UINT16_MAX;
+    bool is_sound = json_object_get(o, name) == NULL || take_count(o, name, &value);
+    *ret = (uint64_t)value;
+    return is_sound && value <= most;
 }
 
 static bool take_start(const json_t *o, uint64_t *ret)
@@ -118,6 +119,7 @@ int node_entry_read(struct slice text, struct node_entry *ret)
 {
     struct node_entry e = {.start = 0};
     int64_t beats = 0, started = 0;
+    uint64_t number = 0;
     char state[8];
     json_t *o = json_loadb(text.data, text.len, 0, NULL);
     bool is_one = json_integer_value(json_object_get(o, "format")) == FORMAT &&
@@ -126,13 +128,15 @@ int node_entry_read(struct slice text, struct node_entry *ret)
                   take_text(o, "address", e.address, sizeof(e.address)) &&
                   take_text(o, "version", e.version, sizeof(e.version)) &&
                   take_start(o, &e.start) && take_count(o, "beats", &beats) &&
-                  take_count(o, "started", &started) && take_node_number(o, &e.number) &&
-                  take_counts(o, &e);
+                  take_count(o, "started", &started) &&
+                  take_positive(o, "number", UINT16_MAX, &number) &&
+                  take_positive(o, "orders", INT64_MAX, &e.orders) && take_counts(o, &e);
     json_decref(o);
     if (!is_one) {
         return ERR_SYNTAX;
     }
     e.beats = (uint64_t)beats;
+    e.number = (uint16_t)number;
     e.started = started;
     e.is_leaving = strcmp(state, "left") == 0;
     *ret = e;

@@ -31,6 +31,7 @@ struct node_entry {
     usec_t started;  /* wall */
     uint16_t number; /* node_numbers.h; 0: it has none yet */
     bool is_leaving; /* it stopped in order, and says nothing more */
+    uint64_t orders; /* the revision up to which it obeys shared_orders.h */
     bool has_counts;
     struct node_counts counts; /* when it said so; all zero without has_counts */
 };

@@ -15,6 +15,7 @@
 #include "engine/nodes/lessons.h"
 #include "engine/nodes/node_numbers.h"
 #include "engine/nodes/server_probe.h"
+#include "engine/nodes/shared_orders.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
@@ -49,6 +50,7 @@ struct nodes {
     pthread_mutex_t lock;
     struct inbox inbox;
     struct lessons lessons;
+    struct shared_orders orders;
 
     /* owner thread only */
     struct seen_node seen[NODES_MAX]; /* [seen_count], by name */
@@ -56,7 +58,7 @@ struct nodes {
     struct node_entry own;
     uint64_t own_revision;
     usec_t next_beat, next_look, own_seen; /* boot time */
-    bool has_bucket, has_lessons, is_refused, has_double, is_joined;
+    bool has_bucket, has_lessons, has_orders, is_refused, has_double, is_joined;
     bool has_number; /* it is right since the servers were last in contact */
     bool told_full, told_unnumbered;
     struct spool_reader *reader;
@@ -82,6 +84,12 @@ static void wake(void *ctx)
 {
     struct nodes *n = ctx;
     mailbox_wake(&n->post.box);
+}
+
+static void wake_clerk(void *ctx)
+{
+    struct nodes *n = ctx;
+    mailbox_wake(n->engine->boxes.clerks[0]);
 }
 
 static void hear_node(void *ctx, const char *key, const void *data, size_t len, uint64_t revision)
@@ -167,10 +175,11 @@ static void see_entry(struct nodes *n, const struct node_entry *e, uint64_t revi
     }
 }
 
-static void read_inbox(struct nodes *n, usec_t now)
+/* Whether there was something. */
+static bool read_inbox(struct nodes *n, usec_t now)
 {
-    struct told *next;
-    for (struct told *t = inbox_take(&n->inbox); t != NULL; t = next) {
+    struct told *next, *first = inbox_take(&n->inbox);
+    for (struct told *t = first; t != NULL; t = next) {
         struct node_entry e;
         next = t->next;
         if (!t->is_put) {
@@ -184,6 +193,7 @@ static void read_inbox(struct nodes *n, usec_t now)
         }
         free(t);
     }
+    return first != NULL; /* compared only: it is freed */
 }
 
 /* What a node is now that said nothing since. One that left is not missed. */
@@ -439,6 +449,10 @@ static void beat(struct nodes *n, usec_t now)
         err = lessons_open(&n->lessons, client);
         n->has_lessons = err == 0;
     }
+    if (err == 0 && !n->has_orders) {
+        err = shared_orders_open(&n->orders, client);
+        n->has_orders = err == 0;
+    }
     if (err == 0) {
         err = n->module->is_connected(client) ? find_number(n, client) : ERR_CLOSED;
     }
@@ -462,8 +476,10 @@ static void run_nodes(void *arg)
         beat(n, boot_time());
         usec_t now = boot_time();
         lessons_work(&n->lessons);
-        read_inbox(n, now);
-        if (now >= n->next_look) {
+        if (shared_orders_work(&n->orders, &n->own.orders)) {
+            n->next_beat = 0; /* whoever gave an order waits for us to say that it holds */
+        }
+        if (read_inbox(n, now) || now >= n->next_look) {
             n->next_look = now + MEMBER_LOOK_MAX / 4;
             judge_nodes(n, n->is_joined && now - n->own_seen < UNSEEN_MAX, now);
             publish(n);
@@ -499,11 +515,16 @@ int nodes_new(struct engine *engine, struct nodes **ret)
     lessons_init(&n->lessons, engine->limits, NULL, config->node);
     n->lessons.wake = wake;
     n->lessons.ctx = n;
+    shared_orders_init(&n->orders);
+    n->orders.node = config->node;
+    n->orders.wake = wake;
+    n->orders.wake_owner = wake_clerk;
+    n->orders.ctx = n;
     int err = cluster_loader_load(config->module, &n->module, text);
     if (err != 0) {
         log_error("cluster: %s", text);
     }
-    n->lessons.module = n->module;
+    n->lessons.module = n->orders.module = n->module;
     err = err != 0 ? err : spool_reader_new(engine->store, &n->reader);
     err = err != 0 ? err : post_init(&n->post, 1);
     if (err != 0) {
@@ -545,6 +566,7 @@ void nodes_free(struct nodes *n)
     }
     inbox_fini(&n->inbox);
     lessons_fini(&n->lessons);
+    shared_orders_fini(&n->orders);
     spool_reader_free(n->reader);
     post_fini(&n->post);
     (void)pthread_mutex_destroy(&n->lock);
@@ -564,6 +586,34 @@ void nodes_look(struct nodes *n, struct nodes_view *ret)
         ret->unsent = atomic_load_explicit(&n->lessons.unsent, memory_order_relaxed);
         ret->obeyed = atomic_load_explicit(&n->lessons.obeyed, memory_order_relaxed);
     }
+}
+
+struct shared_orders *nodes_orders(struct nodes *n)
+{
+    return n == NULL ? NULL : &n->orders;
+}
+
+static bool obeys(const struct node_view *v, uint64_t revision)
+{
+    return v->is_self || v->entry.is_leaving || v->state == MEMBER_GONE ||
+           (revision > 0 && v->entry.orders >= revision);
+}
+
+bool nodes_awaited(struct nodes *n, uint64_t shared, size_t *at,
+                   char ret[static NODE_ENTRY_NAME_MAX + 1])
+{
+    uint64_t revision = shared_orders_revision(&n->orders, shared);
+    bool is_found = false;
+    (void)pthread_mutex_lock(&n->lock);
+    for (; *at < n->view.count && !is_found; ++*at) {
+        const struct node_view *v = &n->view.nodes[*at];
+        is_found = !obeys(v, revision);
+        if (is_found) {
+            memcpy(ret, v->entry.name, sizeof(v->entry.name));
+        }
+    }
+    (void)pthread_mutex_unlock(&n->lock);
+    return is_found;
 }
 
 static int may_forget(struct nodes *n, const char *name)

@@ -18,6 +18,7 @@
 
 struct engine;
 struct nodes;
+struct shared_orders;
 
 #define NODES_MAX 64U
 
@@ -52,6 +53,17 @@ struct nodes_view {
 
 /* What the thread saw last. Any thread but `cluster`, for a short time under its lock. */
 void nodes_look(struct nodes *n, struct nodes_view *ret);
+
+/* For the owner of the order book; NULL without a cluster. */
+struct shared_orders *nodes_orders(struct nodes *n);
+
+/* The next node that is not known to obey a shared order yet; one that left or is gone is not waited
+ * for. Any thread but `cluster`; n is not NULL.
+ *
+ * at  0 at first; where to go on
+ * returns  false: no other one */
+bool nodes_awaited(struct nodes *n, uint64_t shared, size_t *at,
+                   char ret[static NODE_ENTRY_NAME_MAX + 1]);
 
 /* Take a node's entry and its number away: it is gone for good. Waits for a server 2 s at most; any thread.
  * errors: ERR_MISSING: no such node; ERR_LOCKED: it is alive; ERR_AGAIN: others change their numbers

@@ -40,6 +40,22 @@ static bool take_text(const json_t *o, const char *name, size_t most, char **ret
                           most) == 0;
 }
 
+/* 16 hexadecimal digits; an order that this node keeps to itself has none. */
+static bool take_shared(const json_t *o, uint64_t *ret)
+{
+    const json_t *value = json_object_get(o, "shared");
+    const char *text = json_string_value(value);
+    *ret = 0;
+    if (value == NULL) {
+        return true;
+    }
+    if (text == NULL || strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16) {
+        return false;
+    }
+    *ret = strtoull(text, NULL, 16);
+    return *ret != 0;
+}
+
 /* returns what is wrong with it, or NULL */
 static const char *take_order(const json_t *o, uint64_t above, uint64_t below, struct order *ret)
 {
@@ -68,6 +84,9 @@ static const char *take_order(const json_t *o, uint64_t above, uint64_t below, s
     if (json_object_get(o, "owner") != NULL && /* an operator's order has none */
         !take_text(o, "owner", LABEL_MAX, &ret->owner)) {
         return "owner";
+    }
+    if (!take_shared(o, &ret->shared)) {
+        return "shared";
     }
     const json_t *matched = json_object_get(o, "matched"); /* older files have none */
     if (matched != NULL && (!json_is_integer(matched) || json_integer_value(matched) < 0)) {
@@ -202,8 +221,11 @@ static json_t *order_json(const struct order *o)
                                "order", order_kind_text(o->kind), "once", o->is_once, "reason",
                                o->reason, "by", o->by, "created", (json_int_t)o->created, "until",
                                (json_int_t)o->until, "matched", (json_int_t)o->matched);
+    char shared[17];
+    (void)snprintf(shared, sizeof(shared), "%016" PRIx64, o->shared);
     if (object != NULL &&
         (selector_to_json(&o->selector, object) != 0 ||
+         (o->shared != 0 && json_object_set_new(object, "shared", json_string(shared)) != 0) ||
          (o->owner != NULL && json_object_set_new(object, "owner", json_string(o->owner)) != 0))) {
         json_decref(object);
         return NULL;

@@ -8,6 +8,8 @@
 #include "engine/census/clerk_walk.h"
 #include "engine/census/order_count.h"
 #include "engine/http/clerk.h"
+#include "engine/nodes/nodes.h"
+#include "engine/nodes/shared_orders.h"
 #include "engine/order/order_book.h"
 #include "engine/order/suspension.h"
 #include "engine/post/letter.h"
@@ -72,9 +74,134 @@ static void revive(struct clerk *k, const struct selector *selector)
     }
 }
 
+static const struct order *find_order(const struct clerk *k, uint64_t id, uint64_t *ret_matched)
+{
+    const struct order *o =
+        id == 0 ? NULL : order_book_next(k->engine->orders, id - 1, ret_matched);
+    return o != NULL && o->id == id ? o : NULL;
+}
+
+/* --- orders of other nodes -------------------------------------------------------------------- */
+
+static const struct order *find_shared(const struct clerk *k, uint64_t shared)
+{
+    const struct order *o;
+    for (uint64_t id = 0; (o = order_book_next(k->engine->orders, id, NULL)) != NULL; id = o->id) {
+        if (o->shared == shared) {
+            return o;
+        }
+    }
+    return NULL;
+}
+
+/* An order has come into force: who carries it out hears of it. */
+static void enforce(struct clerk *k, const struct order *o)
+{
+    tell_schedulers(k);
+    if (o->kind != ORDER_SUSPEND) {
+        send_sweep(k, SWEEP_APPLY, &o->selector);
+    }
+}
+
+/* An order is not in force any more. o: stays readable until the handler ends */
+static void release(struct clerk *k, const struct order *o)
+{
+    tell_schedulers(k); /* a source that it closed may be used again */
+    if (o->kind == ORDER_SUSPEND) {
+        send_review(k, &o->selector);
+    }
+}
+
+/* errors: of order_book_remove */
+static int lift_of_others(struct clerk *k, uint64_t shared)
+{
+    const struct order *o = find_shared(k, shared);
+    int err = o == NULL ? 0 : order_book_remove(k->engine->orders, o->id);
+    if (o != NULL && err == 0) {
+        log_info("order %llu was lifted at another node", (unsigned long long)o->id);
+        release(k, o);
+        shared_orders_forget(nodes_orders(k->engine->nodes), shared);
+    }
+    return err;
+}
+
+/* errors: of order_book_add */
+static int give_of_others(struct clerk *k, struct order *wanted, uint64_t revision)
+{
+    char text[DESCRIPTION_TEXT];
+    uint64_t id;
+    if (find_shared(k, wanted->shared) != NULL) {
+        return 0;
+    }
+    int err = order_book_add(k->engine->orders, wanted, &id);
+    const struct order *o = err == 0 ? find_order(k, id, NULL) : NULL;
+    if (o != NULL) {
+        order_describe(o, text, sizeof(text));
+        log_info("order %llu, given at another node by %s: %s for %lld s: %s",
+                 (unsigned long long)id, o->by, text,
+                 (long long)((o->until - clock_wall()) / USEC_PER_SEC), o->reason);
+        enforce(k, o);
+        shared_orders_know(nodes_orders(k->engine->nodes), o, revision);
+    }
+    return err;
+}
+
+/* Returns when to try again what could not be written; USEC_NEVER: all is done. */
+static usec_t obey_others(struct clerk *k)
+{
+    struct shared_orders *s = nodes_orders(k->engine->nodes);
+    struct order_wish *w;
+    const struct order *o;
+    if (s == NULL) {
+        return USEC_NEVER;
+    }
+    for (uint64_t id = 0;
+         !s->is_filled && (o = order_book_next(k->engine->orders, id, NULL)) != NULL; id = o->id) {
+        shared_orders_know(s, o, 0);
+    }
+    s->is_filled = true;
+    while ((w = shared_orders_wish(s)) != NULL) {
+        int err = w->is_lift ? lift_of_others(k, w->order.shared)
+                             : give_of_others(k, &w->order, w->revision);
+        if (err != 0 && err != ERR_LIMIT) {
+            log_error("an order of another node could not be written: %s", err_str(err));
+            return clock_mono() + NOTE_INTERVAL;
+        }
+        if (err == ERR_LIMIT) {
+            log_error("an order of another node is not obeyed: there are %d orders here",
+                      ORDER_COUNT_MAX);
+        }
+        shared_orders_wish_done(s);
+    }
+    return USEC_NEVER;
+}
+
+/* Names of nodes that are not known to obey it yet. */
+static json_t *awaited_list(const struct engine *e, uint64_t shared)
+{
+    char name[NODE_ENTRY_NAME_MAX + 1];
+    json_t *list = json_array();
+    size_t at = 0;
+    while (list != NULL && nodes_awaited(e->nodes, shared, &at, name)) {
+        (void)json_array_append_new(list, json_string(name)); /* out of memory leaves it out */
+    }
+    return list;
+}
+
+static bool forget_over(struct clerk *k, const struct order *o)
+{
+    if (o->shared != 0 && k->engine->nodes != NULL) {
+        shared_orders_forget(nodes_orders(k->engine->nodes), o->shared);
+    }
+    return true;
+}
+
+/* --- ends ------------------------------------------------------------------------------------- */
+
 usec_t order_report_expire(struct clerk *k)
 {
     struct order_book *book = k->engine->orders;
+    usec_t again = obey_others(k);
     if (suspensions_are_asked(k->engine->suspensions) &&
         suspensions_take(k->engine->suspensions, book, clock_wall()) > 0) {
         tell_schedulers(k);
@@ -87,7 +214,7 @@ usec_t order_report_expire(struct clerk *k)
             char text[DESCRIPTION_TEXT];
             order_describe(o, text, sizeof(text));
             log_info("order %llu is over: %s", (unsigned long long)o->id, text);
-            has_ended = true;
+            has_ended = forget_over(k, o);
         } else if (o->until < first) {
             first = o->until;
         }
@@ -98,17 +225,18 @@ usec_t order_report_expire(struct clerk *k)
     order_book_note_matched(book, clock_mono());
     bool must_note = order_book_note_review(book);
     if (first == USEC_NEVER && !must_note) {
-        return USEC_NEVER;
+        return again;
     }
     usec_t wait =
         first == USEC_NEVER || first - now > EXPIRE_WAIT_MAX ? EXPIRE_WAIT_MAX : first - now;
-    return clock_mono() + (must_note && wait > NOTE_INTERVAL ? NOTE_INTERVAL : wait);
+    wait = must_note && wait > NOTE_INTERVAL ? NOTE_INTERVAL : wait;
+    return clock_mono() + wait < again ? clock_mono() + wait : again;
 }
 
 /* --- objects ---------------------------------------------------------------------------------- */
 
 /* NULL: out of memory. id 0: a dry run */
-static json_t *order_object(const struct order *o, uint64_t matched)
+static json_t *order_object(const struct engine *e, const struct order *o, uint64_t matched)
 {
     char id[24];
     json_t *object = json_object();
@@ -134,14 +262,11 @@ static json_t *order_object(const struct order *o, uint64_t matched)
     if (o->id != 0) {
         api_set_number(object, "matched", matched);
     }
+    if (o->id != 0 && o->shared != 0 && e->nodes != NULL) {
+        /* out of memory leaves it out */
+        (void)json_object_set_new(object, "awaited", awaited_list(e, o->shared));
+    }
     return object;
-}
-
-static const struct order *find_order(const struct clerk *k, uint64_t id, uint64_t *ret_matched)
-{
-    const struct order *o =
-        id == 0 ? NULL : order_book_next(k->engine->orders, id - 1, ret_matched);
-    return o != NULL && o->id == id ? o : NULL;
 }
 
 void order_report_list(struct clerk *k, struct api_call *c)
@@ -154,7 +279,7 @@ void order_report_list(struct clerk *k, struct api_call *c)
         if (!order_is_visible(o, api_tenant(c))) {
             continue;
         }
-        json_t *object = order_object(o, matched);
+        json_t *object = order_object(k->engine, o, matched);
         bool has_warnings =
             object != NULL && api_tenant(c).len == 0; /* they name what others have */
         json_t *warnings = has_warnings ? order_warning_of_config(k, &o->selector) : NULL;
@@ -282,13 +407,16 @@ static bool bind_order(struct api_call *c, struct order *o)
 }
 
 /* false: the call was answered. r: order_fini(&r->order) in any case */
-static bool read_order(struct api_call *c, struct order_request *r,
+static bool read_order(const struct engine *e, struct api_call *c, struct order_request *r,
                        char text[static ORDER_REQUEST_TEXT_MAX])
 {
     int err = order_request_read(api_body(c), api_who(c), clock_wall(), r, text);
     if (err != 0) {
         refuse_order(c, err, text);
         return false;
+    }
+    if (e->nodes != NULL && !r->is_here) {
+        r->order.shared = shared_orders_draw();
     }
     return bind_order(c, &r->order);
 }
@@ -331,11 +459,11 @@ static json_t *give(struct clerk *k, struct api_call *c, struct order *o)
     log_info("order %llu by %s: %s for %lld s%s: %s", (unsigned long long)id, given->by, text,
              (long long)((given->until - given->created) / USEC_PER_SEC),
              given->is_once ? ", what is queued now" : "", given->reason);
-    tell_schedulers(k);
-    if (given->kind != ORDER_SUSPEND) {
-        send_sweep(k, SWEEP_APPLY, &given->selector);
+    enforce(k, given);
+    if (given->shared != 0) {
+        shared_orders_know(nodes_orders(k->engine->nodes), given, 0);
     }
-    json_t *object = order_object(given, matched);
+    json_t *object = order_object(k->engine, given, matched);
     if (object == NULL) {
         api_error(c, 503, "unavailable", "out of memory; order %llu is in force",
                   (unsigned long long)id);
@@ -348,7 +476,7 @@ static void give_counted(struct clerk *k, struct api_call *c)
 {
     char text[ORDER_REQUEST_TEXT_MAX];
     struct order_request r;
-    if (read_order(c, &r, text)) {
+    if (read_order(k->engine, c, &r, text)) {
         json_t *object = give(k, c, &r.order);
         if (object != NULL) {
             static const char *const found[] = {"would_match", "warnings"};
@@ -380,12 +508,12 @@ void order_report_give(struct clerk *k, struct api_call *c)
     char text[ORDER_REQUEST_TEXT_MAX];
     struct order_request r;
     json_t *object;
-    if (!read_order(c, &r, text)) {
+    if (!read_order(k->engine, c, &r, text)) {
         order_fini(&r.order);
         return;
     }
     if (r.is_dry_run || r.order.kind != ORDER_SUSPEND) {
-        object = order_object(&r.order, 0);
+        object = order_object(k->engine, &r.order, 0);
         clerk_pass_on(k, c, r.is_dry_run ? count_dry_run : count_first, object);
     } else if ((object = give(k, c, &r.order)) != NULL) {
         clerk_pass_on(k, c, count_given, object);
@@ -411,7 +539,7 @@ static void lift(struct clerk *k, struct api_call *c, const struct order *o, uin
                  const char *reason)
 {
     char text[DESCRIPTION_TEXT];
-    json_t *object = order_object(o, matched);
+    json_t *object = order_object(k->engine, o, matched);
     order_describe(o, text, sizeof(text));
     int err = order_book_remove(k->engine->orders, o->id);
     if (err != 0) {
@@ -419,12 +547,11 @@ static void lift(struct clerk *k, struct api_call *c, const struct order *o, uin
         api_error(c, 503, "unavailable", "the order is still in force: %s", err_str(err));
         return;
     }
-    /* The order is retired under RCU: `o` stays readable until this handler ends. */
-    tell_schedulers(k); /* a source that it closed may be used again */
     log_info("order %llu is lifted by %s: %s%s%s", (unsigned long long)o->id, api_who(c), text,
              reason == NULL ? "" : ": ", reason == NULL ? "" : reason);
-    if (o->kind == ORDER_SUSPEND) {
-        send_review(k, &o->selector);
+    release(k, o); /* retired under RCU: `o` stays readable until this handler ends */
+    if (o->shared != 0 && k->engine->nodes != NULL) {
+        shared_orders_lift(nodes_orders(k->engine->nodes), o->shared);
     }
     api_object(c, 200, object);
 }

@@ -9,6 +9,8 @@
  *   tenant?, campaign?, domain?, destination?, transport?, source?
  *   created, until
  *   remaining    seconds
+ *   awaited?     of an order that holds at all nodes of a cluster: the nodes that do not yet say that they
+ *                obey it; missing of one that holds here alone
  *   once?        true: for what was received before `created` only
  *   matched      recipients it has met: of a suspension what was queued when it was given (by the
  *                count that answered it) and what came since, once each; of the others what they
@@ -17,7 +19,8 @@
 api_handler order_report_list;
 
 /* Body: order, reason, for ("2h"; of suspend 1h when left out; of bounce and drop "0": what is
- * queued now), selectors, dry_run, all (bounce and drop without a selector).
+ * queued now), selectors, dry_run, all (bounce and drop without a selector), here
+ * (true: at this node of a cluster alone, not at all).
  * Answers 201 with the order and would_match {messages, recipients}: what it was about; and
  * warnings, a list of texts, when it names what nobody knows. Of a dry
  * run 200, without id, and nothing happens. 422: it is not understood or not allowed. */

@@ -145,7 +145,7 @@ static int take_kind(const json_t *body, struct order *o, char text[ORDER_REQUES
 int order_request_read(const json_t *body, const char *by, usec_t now_wall,
                        struct order_request *ret, char text[static ORDER_REQUEST_TEXT_MAX])
 {
-    static const char *const known[] = {"order", "for", "reason", "all", "dry_run", NULL};
+    static const char *const known[] = {"order", "for", "reason", "all", "dry_run", "here", NULL};
     struct order *o = &ret->order;
     *ret = (struct order_request){.order.created = now_wall};
     (void)snprintf(text, ORDER_REQUEST_TEXT_MAX, "out of memory");
@@ -164,6 +164,9 @@ int order_request_read(const json_t *body, const char *by, usec_t now_wall,
     }
     if (err == 0) {
         err = take_flag(body, "dry_run", &ret->is_dry_run, text);
+    }
+    if (err == 0) {
+        err = take_flag(body, "here", &ret->is_here, text);
     }
     if (err == 0) {
         err = take_reason(body, o, text);

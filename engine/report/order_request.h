@@ -18,6 +18,7 @@
 struct order_request {
     struct order order; /* kind, is_once, selector, reason, by, created and until */
     bool is_dry_run;
+    bool is_here; /* at this node of a cluster alone */
 };
 
 /* body     NULL: there was none

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -183,7 +184,7 @@ def test_counts(nats, place):
             submit(daemon, 'a@a.test', [f'r{i}@x.test', f's{i}@x.test'], message())
         for i in range(3 + number):
             daemon.wait_event('Delivery', f's{i}@x.test')
-    assert b.command('suspend', '--domain', 'held.test', '--reason', 'held').returncode == 0
+    assert b.command('suspend', '--domain', 'held.test', '--reason', 'held', '--here').returncode == 0
     submit(b, 'a@a.test', ['r@held.test'], message())
     members = ('messages', 'received', 'delivered', 'deferrals', 'failed', 'expired')
 
@@ -205,6 +206,108 @@ def test_counts(nats, place):
     total = lines[-1]['total']
     assert f'all nodes: messages {total["messages"]}; since each node\'s start: messages received {total["received"]}; ' \
         f'recipients delivered {total["delivered"]}, deferred' in text, text
+
+
+def orders(daemon):
+    return [row for row in daemon.query('orders') if 'order' in row]
+
+
+def awaited(row, *names):
+    """Nodes of this test; those of others may have been killed just before."""
+    return set(row['awaited']) & set(names)
+
+
+def give(daemon, *args):
+    done = daemon.command('suspend', *args, '--reason', 'held', '--json')
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_orders(nats, place, report_table):
+    """What is ordered at one node holds at all of them, and is lifted at all; what is ordered for one stays there."""
+    receiver = place.receiver()
+    daemons = {name: place.sluice(cluster=section(name, nats), routes={'*': ('smtp', receiver.nexthop)})
+               for name in ('order-a', 'order-b', 'order-c')}
+    a, b, c = daemons.values()
+    for daemon in (a, b, c):
+        wait_states(daemon, **{name: 'alive' for name in daemons})
+    spans = []
+    for n in range(10):
+        begin = time.monotonic()
+        given = give((a, b, c)[n % 3], '--domain', f'd{n}.test', '--for', '1h')
+        until(lambda: not awaited(orders((a, b, c)[n % 3])[-1], *daemons), lambda: f'{orders(a)}\n{a.log()}', 10)
+        spans.append((time.monotonic() - begin) * 1000)
+        for daemon in (a, b, c):
+            [there] = [row for row in orders(daemon) if row.get('domain') == f'd{n}.test']
+            assert there['order'] == 'suspend' and there['reason'] == 'held' and there['by'] == given['by'], there
+            assert 3500 < there['remaining'] <= 3600, there
+    spans.sort()
+    report_table('orders', f'10 suspensions, ms until all three nodes obey: {", ".join(f"{span:.0f}" for span in spans)}')
+    assert spans[0] <= 1000, spans  # a busy machine makes any one of them late
+    submit(c, 'a@a.test', ['r@d0.test'], message())
+    submit(c, 'a@a.test', ['r@free.test'], message())
+    c.wait_event('Delivery', 'r@free.test')
+    assert not c.of('Delivery', recipient='r@d0.test')
+
+    # Lifted where it was not given; the mail goes at once.
+    assert b.command('resume', '--domain', 'd0.test').returncode == 0
+    c.wait_event('Delivery', 'r@d0.test')
+    until(lambda: all(len(orders(daemon)) == 9 for daemon in (a, b, c)), lambda: f'{orders(a)} {orders(c)}')
+
+    # What is queued now is ended at all nodes, and nothing that comes later.
+    assert a.command('suspend', '--domain', 'here.test', '--reason', 'x', '--here').returncode == 0
+    for daemon in (b, c):
+        submit(daemon, 'a@a.test', ['q@d1.test'], message())
+    done = a.command('drop', '--domain', 'd1.test', '--for', '0', '--reason', 'x', '--yes')
+    assert done.returncode == 0, done.stderr
+    for daemon in (b, c):
+        daemon.wait_event('AdminDrop', 'q@d1.test')
+        assert not [row for row in orders(daemon) if row.get('domain') == 'here.test']
+    assert [row.get('awaited') for row in orders(a) if row.get('domain') == 'here.test'] == [None]
+
+    # A restart keeps them, once each; who was away hears of what was lifted and given meanwhile.
+    b.kill()
+    assert c.command('resume', '--domain', 'd2.test').returncode == 0
+    give(c, '--domain', 'new.test', '--for', '2h')
+    until(lambda: re.search(rb'not yet at: .*order-b', c.command('orders').stdout), lambda: c.command('orders').stdout.decode())
+    b.start()
+
+    def shown(daemon):
+        return sorted((row['order'], row.get('domain')) for row in orders(daemon) if row.get('domain') != 'here.test')
+    until(lambda: shown(a) == shown(b) == shown(c) and ('suspend', 'new.test') in shown(b),
+          lambda: f'{shown(a)}\n{shown(b)}\n{shown(c)}\n{b.log()}')
+    assert ('suspend', 'd2.test') not in shown(b) and len(set(shown(b))) == len(shown(b))
+    until(lambda: not [row for row in orders(c) if awaited(row, *daemons)], lambda: f'{orders(c)}')
+    assert c.command('resume', '--all').returncode == 0
+    until(lambda: not orders(b) and len(orders(a)) == 1, lambda: f'{orders(a)} {orders(b)}')
+
+
+def test_orders_without_servers(nats, place):
+    """Orders hold where they are given while no server answers, and travel when one does; so does their end."""
+    receiver = place.receiver()
+    a, b = (place.sluice(cluster=section(name, nats), routes={'*': ('smtp', receiver.nexthop)})
+            for name in ('alone-a', 'alone-b'))
+    for daemon in (a, b):
+        wait_states(daemon, **{'alone-a': 'alive', 'alone-b': 'alive'})
+    give(a, '--domain', 'before.test')
+    until(lambda: len(orders(b)) == 1, lambda: f'{orders(b)}')
+    for server in nats.servers:
+        server.kill()
+    a.wait_log('goes on alone', 30)
+    assert 'alone-b' in give(a, '--domain', 'during.test')['awaited']
+    submit(a, 'a@a.test', ['r@during.test'], message())
+    assert b.command('resume', '--domain', 'before.test').returncode == 0
+    assert [row['domain'] for row in orders(a)] == ['before.test', 'during.test'] and not orders(b)
+    for server in nats.servers:
+        server.start()
+    nats.wait_ready()
+    for daemon in (a, b):
+        until(lambda: [row['domain'] for row in orders(daemon)] == ['during.test'],
+              lambda: f'{orders(daemon)}\n{daemon.log()}', 60)
+    until(lambda: not awaited(orders(a)[0], 'alone-a', 'alone-b'), lambda: f'{orders(a)}', 30)
+    assert not a.of('Delivery', recipient='r@during.test')
+    assert b.command('resume', '--domain', 'during.test').returncode == 0
+    a.wait_event('Delivery', 'r@during.test')
 
 
 def test_metrics(nodes):
@@ -318,6 +421,8 @@ LESSON = {'format': 1, 'node': 'stranger', 'kind': 'closed', 'source': 's9', 'si
 ENTRY = {'format': 1, 'node': 'stranger', 'state': 'up', 'address': 'x.test', 'version': '0', 'start': '0123456789abcdef',
          'beats': 1, 'started': 1, 'number': 7,
          'counts': {'messages': 1, 'received': 1, 'delivered': 1, 'deferrals': 1, 'failed': 1, 'expired': 1}}
+ORDER = {'format': 1, 'node': 'stranger', 'order': 'suspend', 'once': False, 'reason': 'r', 'by': 'b', 'created': 1, 'until': 2**62,
+         'left': 60000000, 'domain': 'odd.test', 'lifted': False, 'owner': 'acme'}
 ODD = [None, True, -1, 0, 2**62, -2**62, 1e300, -1e300, 0.0, '', 'x' * 300, 'x' * 100000, '\x01\x7f', '\u00e9' * 200, 'a\nb', '%00',
        [], {}, [[]] * 50, 'closed', 'paced', 'opened', 'connects', 'up', 'left', '../../x', '-', '*']
 
@@ -349,6 +454,8 @@ def test_hostile_values(nats, place):
             client.put('sluice_sites', f'{number:016x}.closed', value)
         for number, value in enumerate(hostile_values(rng, ENTRY)):
             client.put('sluice_nodes', f'stranger{number % 40}', value)
+        for number, value in enumerate(hostile_values(rng, ORDER)):
+            client.put('sluice_orders', f'{number + 1:016x}' if number % 9 else f'x{number}', value)
         client.put('sluice_nodes', 'one', b'{}')
         client.settle()
     for daemon in daemons:
@@ -357,8 +464,9 @@ def test_hostile_values(nats, place):
         submit(daemon, 'a@a.test', ['b@x.test'], message())
         daemon.wait_event('Delivery', 'b@x.test')
         assert daemon.command('cluster').returncode == 0 and daemon.command('lanes').returncode == 0
-        for line in api.get(daemon, '/v1/cluster').body.splitlines():
+        for line in api.get(daemon, '/v1/cluster').body.splitlines() + api.get(daemon, '/v1/orders').body.splitlines():
             json.loads(line)
+        assert daemon.command('resume', '--all').returncode in (0, 66)  # the other one has lifted them
     site = receiver.nexthop
     assert daemons[0].command('lanes', 'close', site, '--for', '60s').returncode == 0
     [told] = daemons[1].wait_events('Reaction', reaction='closed', cause='cluster', site=site)

@@ -28,6 +28,7 @@ static void test_round(void **state)
         struct node_entry e = whole;
         e.is_leaving = i == 1;
         e.number = i == 1 ? 65535 : 0;
+        e.orders = i == 1 ? INT64_MAX : 0;
         e.has_counts = i == 1;
         e.counts = (struct node_counts){i * 1, i * 2, i * 3, i * 4, i * 5, i * INT64_MAX};
         size_t len = node_entry_write(&e, text);
@@ -39,6 +40,7 @@ static void test_round(void **state)
         assert_true(is.start == e.start && is.beats == e.beats && is.started == e.started);
         assert_int_equal(is.is_leaving, e.is_leaving);
         assert_int_equal(is.number, e.number);
+        assert_true(is.orders == e.orders);
         assert_int_equal(is.has_counts, e.has_counts);
         assert_memory_equal(&is.counts, &e.counts, sizeof(e.counts));
         for (size_t cut = 0; cut < len; cut++) {
@@ -60,6 +62,7 @@ static void test_longest(void **state)
     e.counts =
         (struct node_counts){INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX};
     e.number = UINT16_MAX;
+    e.orders = INT64_MAX;
     e.beats = (uint64_t)INT64_MAX;
     size_t len = node_entry_write(&e, text);
     assert_true(len > 0);
@@ -92,6 +95,7 @@ static void test_hostile(void **state)
         "\"start\":\"00000000000000ff\",\"beats\":-1,\"started\":2}",
         UP "\"number\":65536," REST "}",
         UP "\"number\":-1," REST "}",
+        UP "\"orders\":-1," REST "}",
         UP "\"number\":\"1\"," REST "}",
         UP "\"counts\":[]," REST "}",
         UP "\"counts\":{}," REST "}",

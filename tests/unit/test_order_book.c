@@ -116,6 +116,7 @@ static void the_owners_alone(void **state)
     open_bench(&t);
     struct order o = make(ORDER_BOUNCE, "tenant", "acme", 60);
     assert_int_equal(order_set_text(&o.owner, SLICE("acme"), LABEL_MAX), 0);
+    o.shared = UINT64_MAX;
     uint64_t id = add(&t, o);
     for (int run = 0; run < 2; run++) {
         expect(&t, ORDER_BOUNCE, id);
@@ -124,6 +125,7 @@ static void the_owners_alone(void **state)
         assert_false(order_book_may_concern(t.book, &loud, ORDER_BOUNCE, NOW));
         const struct order *kept = order_book_next(t.book, 0, NULL);
         assert_string_equal(kept->owner, "acme");
+        assert_true(kept->shared == UINT64_MAX);
         assert_true(order_is_visible(kept, SLICE("acme")));
         assert_false(order_is_visible(kept, SLICE("ACME")));
         assert_true(order_is_visible(kept, SLICE("")));

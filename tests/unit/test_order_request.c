@@ -23,23 +23,23 @@ static void what_is_taken(void **state)
         const char *body;
         enum order_kind kind;
         usec_t seconds;
-        bool is_once, is_dry_run;
+        bool is_once, is_dry_run, is_here;
         const char *description;
     } taken[] = {
         {"{\"order\":\"suspend\",\"reason\":\"r\",\"tenant\":\"acme\"}", ORDER_SUSPEND, 3600, false,
-         false, "suspend tenant=acme"},
-        {"{\"order\":\"suspend\",\"reason\":\"r\"}", ORDER_SUSPEND, 3600, false, false,
-         "suspend all mail"},
+         false, false, "suspend tenant=acme"},
+        {"{\"order\":\"suspend\",\"reason\":\"r\",\"here\":true}", ORDER_SUSPEND, 3600, false,
+         false, true, "suspend all mail"},
         {"{\"order\":\"suspend\",\"reason\":\"r\",\"for\":90,\"source\":\"ip*\",\"domain\":null}",
-         ORDER_SUSPEND, 90, false, false, "suspend source=ip*"},
+         ORDER_SUSPEND, 90, false, false, false, "suspend source=ip*"},
         {"{\"order\":\"bounce\",\"reason\":\"r\",\"for\":\"2h\",\"campaign\":\"c\",\"domain\":"
          "\"d\"}",
-         ORDER_BOUNCE, 7200, false, false, "bounce campaign=c domain=d"},
+         ORDER_BOUNCE, 7200, false, false, false, "bounce campaign=c domain=d"},
         {"{\"order\":\"drop\",\"reason\":\"r\",\"for\":\"0\",\"all\":true,\"dry_run\":true}",
-         ORDER_DROP, ORDER_ONCE_SPAN / USEC_PER_SEC, true, true, "drop all mail"},
+         ORDER_DROP, ORDER_ONCE_SPAN / USEC_PER_SEC, true, true, false, "drop all mail"},
         {"{\"order\":\"drop\",\"reason\":\"r\",\"for\":\"366d\",\"transport\":\"t\","
          "\"destination\":\"x\"}",
-         ORDER_DROP, 366 * 86400, false, false, "drop destination=x transport=t"},
+         ORDER_DROP, 366 * 86400, false, false, false, "drop destination=x transport=t"},
     };
     for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++) {
         struct order_request r;
@@ -52,6 +52,7 @@ static void what_is_taken(void **state)
         assert_int_equal(r.order.until - NOW, taken[i].seconds * USEC_PER_SEC);
         assert_int_equal(r.order.is_once, taken[i].is_once);
         assert_int_equal(r.is_dry_run, taken[i].is_dry_run);
+        assert_int_equal(r.is_here, taken[i].is_here);
         assert_string_equal(r.order.reason, "r");
         assert_string_equal(r.order.by, "local");
         order_describe(&r.order, text, sizeof(text));
@@ -87,6 +88,7 @@ static void what_is_refused(void **state)
         {SUSPEND(",\"for\":\"367d\""), "for"},
         {SUSPEND(",\"for\":31622401"), "for"},
         {SUSPEND(",\"dry_run\":\"yes\""), "dry_run"},
+        {SUSPEND(",\"here\":1"), "here"},
         {DROP(",\"tenant\":\"acme\""), "for"},
         {DROP(",\"for\":\"1h\""), "all"},
         {DROP(",\"for\":\"1h\",\"all\":false"), "all"},
