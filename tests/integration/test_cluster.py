@@ -243,7 +243,7 @@ def test_orders(nats, place, report_table):
             assert 3500 < there['remaining'] <= 3600, there
     spans.sort()
     report_table('orders', f'10 suspensions, ms until all three nodes obey: {", ".join(f"{span:.0f}" for span in spans)}')
-    assert spans[0] <= 1000, spans  # a busy machine makes any one of them late
+    assert spans[len(spans) // 2] <= 1000, spans  # a busy machine makes any one of them late
     submit(c, 'a@a.test', ['r@d0.test'], message())
     submit(c, 'a@a.test', ['r@free.test'], message())
     c.wait_event('Delivery', 'r@free.test')
@@ -308,6 +308,109 @@ def test_orders_without_servers(nats, place):
     assert not a.of('Delivery', recipient='r@during.test')
     assert b.command('resume', '--domain', 'during.test').returncode == 0
     a.wait_event('Delivery', 'r@during.test')
+
+
+class OrderWorld:
+    """Nodes and servers that come and go while orders are given and lifted anywhere."""
+
+    def __init__(self, seed, daemons, servers):
+        self.rng, self.daemons, self.servers = random.Random(seed), daemons, servers
+        self.down, self.servers_down, self.stopped = set(), set(), set()
+        self.given, self.lifted, self.doubtful, self.recent, self.log = {}, set(), set(), {}, []
+
+    def up(self):
+        return sorted(set(self.daemons) - self.down - self.stopped)
+
+    def give(self):
+        name, domain = self.rng.choice(self.up()), f'd{len(self.given)}.test'
+        give(self.daemons[name], '--domain', domain, '--for', '1h')
+        self.given[domain] = name
+        self.log.append(f'give {domain} at {name}')
+
+    def lift(self):
+        name = self.rng.choice(self.up())
+        there = [row['domain'] for row in orders(self.daemons[name])]
+        if there:
+            domain = self.rng.choice(there)
+            assert self.daemons[name].command('resume', '--domain', domain).returncode == 0
+            self.lifted.add(domain)
+            self.recent.setdefault(name, set()).add(domain)
+            self.log.append(f'lift {domain} at {name}')
+
+    def kill(self):
+        """What a node lifted and had not told yet comes back to it, as the guide says."""
+        name = self.rng.choice(self.up())
+        if len(self.up()) > 1:
+            self.daemons[name].kill()
+            self.down.add(name)
+            self.doubtful |= self.recent.pop(name, set())
+            self.log.append(f'kill {name}')
+
+    def stand_still(self):
+        name = self.rng.choice(self.up())
+        if len(self.up()) > 1:
+            self.daemons[name].signal(signal.SIGSTOP)
+            self.stopped.add(name)
+            self.log.append(f'stop {name}')
+
+    def wake(self):
+        for name in sorted(self.stopped):
+            self.daemons[name].signal(signal.SIGCONT)
+        self.stopped.clear()
+
+    def start(self):
+        for name in sorted(self.down):
+            self.daemons[name].start()
+        self.down.clear()
+
+    def kill_server(self):
+        number = self.rng.randrange(len(self.servers))
+        self.servers[number].kill()
+        self.servers_down.add(number)
+        self.log.append(f'kill server {number}')
+
+    def start_servers(self):
+        for number in sorted(self.servers_down):
+            self.servers[number].start()
+        self.servers_down.clear()
+
+    def step(self):
+        self.rng.choice([self.give, self.give, self.give, self.lift, self.lift, self.kill, self.start, self.start, self.stand_still,
+                         self.wake, self.wake, self.kill_server, self.start_servers, self.start_servers])()
+        time.sleep(self.rng.choice([0, 0, 0.02, 0.3, 1]))
+
+    def shown(self):
+        return {name: {row['domain'] for row in orders(daemon)} for name, daemon in self.daemons.items()}
+
+    def is_settled(self):
+        """Everybody obeys the same orders: all that were given and not lifted."""
+        first, *rest = self.shown().values()
+        return all(other == first for other in rest) and first - self.doubtful == set(self.given) - self.lifted - self.doubtful
+
+
+def test_orders_random(place, tmp_path):
+    """ORDER_WORLDS, ORDER_SEED: how many worlds of 40 steps, and the first one's number."""
+    nats = NatsCluster(tmp_path / 'nats')
+    first = int(os.environ.get('ORDER_SEED', '1'))
+    try:
+        daemons = {name: place.sluice(cluster=section(name, nats)) for name in ('world-a', 'world-b', 'world-c')}
+        for daemon in daemons.values():
+            wait_states(daemon, **{name: 'alive' for name in daemons})
+        for seed in range(first, first + int(os.environ.get('ORDER_WORLDS', '1'))):
+            world = OrderWorld(seed, daemons, nats.servers)
+            for _ in range(40):
+                world.step()
+            world.start_servers()
+            nats.wait_ready()
+            world.wake()
+            world.start()
+            until(world.is_settled, lambda: f'seed {seed}: {world.shown()}\ngiven {sorted(world.given)}\nlifted '
+                  f'{sorted(world.lifted)}\ndoubtful {world.doubtful}\n{world.log}', 60)
+            for daemon in daemons.values():
+                daemon.command('resume', '--all')
+                until(lambda: not orders(daemon), lambda: f'seed {seed}: {orders(daemon)}')
+    finally:
+        nats.close()
 
 
 def test_metrics(nodes):
