@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "engine/config/config.h"
+#include "engine/heard/heard.h"
 #include "engine/state/engine.h"
 #include "engine/tally/tally_memory.h"
 
@@ -15,7 +16,7 @@
 #include <unistd.h>
 
 enum {
-    TOTALS = 15 + SEAL_RESULT_COUNT,
+    TOTALS = 22 + SEAL_RESULT_COUNT,
     FILE_MAX = 16 << 20, /* 1,000 rows of each table take less than 1 MB */
     CHUNK = 65536,
 };
@@ -52,6 +53,13 @@ static void list_totals(struct engine *e, struct tally_total ret[static TOTALS])
         {"suppressions_added", &e->suppressions_added},
         {"suppressions_removed", &e->suppressions_removed},
         {"signatures", &e->signatures},
+        {"heard_unknown", &e->heard[HEARD_UNKNOWN]},
+        {"heard_bounces", &e->heard[HEARD_BOUNCE]},
+        {"heard_complaints", &e->heard[HEARD_COMPLAINT]},
+        {"heard_unsubscribes", &e->heard[HEARD_UNSUBSCRIBE]},
+        {"heard_auto_replies", &e->heard[HEARD_AUTO_REPLY]},
+        {"tls_left_out", &e->tls_left_out},
+        {"tls_unsent", &e->tls_unsent},
     };
     memcpy(ret, totals, sizeof(totals));
     for (size_t i = 0; i < SEAL_RESULT_COUNT; i++) {

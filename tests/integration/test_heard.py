@@ -5,6 +5,7 @@ import re
 import stat
 import time
 
+from support.api import get
 from support.client import Client, message, submit
 from support.reloading import reload
 from support.wait import until
@@ -213,6 +214,14 @@ def test_complaints_and_answers(place):
     assert ways.daemon.wait_event('AutoReply', 'jane@a.test')['id'] == first
     ways.back(at_first, b'From: jane@a.test\r\nSubject: unsubscribe\r\n\r\n')
     until(lambda: [e for e in ways.daemon.of('Feedback', 'jane@a.test') if e['id'] == first], 'the unsubscription')
+
+    # The counters go on over a stop in order.
+    counts = {'complaints': 2, 'auto_replies': 1, 'unsubscribes': 1, 'bounces': 0, 'unknown': 0}
+    for _ in range(2):
+        text = get(ways.daemon, '/metrics').body.decode()
+        assert {kind: int(re.search(rf'^sluice_heard_{kind}_total (\d+)$', text, re.M)[1]) for kind in counts} == counts
+        assert ways.daemon.stop() == 0
+        ways.daemon.start()
 
 
 def test_hostile_mail_is_heard_out(place):

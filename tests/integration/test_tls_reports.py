@@ -323,6 +323,10 @@ def test_what_is_in_no_report_is_counted(place):
     until(lambda: metric(daemon, 'sluice_tls_report_sessions_left_out_total') == 1, 'the session')
     until(lambda: metric(daemon, 'sluice_tls_reports_unsent_total') == 1, 'the report')
     assert not os.path.exists(os.path.join(folder, str(late)))
+    assert daemon.stop() == 0
+    daemon.start()  # the counters go on
+    assert metric(daemon, 'sluice_tls_report_sessions_left_out_total') == 1
+    assert metric(daemon, 'sluice_tls_reports_unsent_total') == 1
 
 
 def test_without_the_section_nothing_is_kept(place):
