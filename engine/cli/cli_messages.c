@@ -114,6 +114,20 @@ static void print_labels(FILE *out, const json_t *o)
     (void)fprintf(out, "\nmail class  %s", text_of(o, "mail_class"));
 }
 
+static void print_signatures(FILE *out, const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *o = json_array_get(list, i);
+        (void)fputs("\nsigned by   ", out);
+        cli_print_safe(out, text_of(o, "domain"));
+        (void)fputs(" (selector ", out);
+        cli_print_safe(out, text_of(o, "selector"));
+        (void)fputs(", ", out);
+        cli_print_safe(out, text_of(o, "algorithm"));
+        (void)fputc(')', out);
+    }
+}
+
 static void print_head(FILE *out, const json_t *o, double now)
 {
     char created[CLI_WHEN_TEXT], due[CLI_WHEN_TEXT], expires[CLI_WHEN_TEXT], scan[CLI_WHEN_TEXT];
@@ -123,6 +137,7 @@ static void print_head(FILE *out, const json_t *o, double now)
                   cli_when_text(json_object_get(o, "created"), now, created));
     print_reception(out, o);
     print_labels(out, o);
+    print_signatures(out, json_object_get(o, "signatures"));
     (void)fprintf(out, "\nstate       %s %s", text_of(o, "state"), due_text(o, now, due));
     if (json_object_get(o, "next_scan") != NULL) {
         (void)fprintf(out, ", next scan %s",

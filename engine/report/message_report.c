@@ -11,9 +11,11 @@
 #include "engine/http/clerk.h"
 #include "engine/post/message.h"
 #include "engine/report/why_past.h"
+#include "engine/spool/spool_signing.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
+#include "net/dkim/dkim_signature.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -207,6 +209,28 @@ static json_t *recipient_object(struct clerk *k, const struct spool_envelope *e,
     return o;
 }
 
+/* What it goes out with, once it was signed and waits for another attempt; NULL: nothing is known. */
+static json_t *signature_list(struct clerk *k, uint64_t id)
+{
+    struct spool_signing record;
+    struct dkim_signer s;
+    if (spool_read_signing(k->reader, id, &record) != 0) {
+        return NULL; /* it is made again when it is damaged */
+    }
+    json_t *list = json_array();
+    while (list != NULL && dkim_signature_next(&record.fields, &s)) {
+        json_t *o = json_object();
+        if (o != NULL) {
+            api_set_text(o, "domain", s.domain);
+            api_set_text(o, "selector", s.selector);
+            api_set_text(o, "algorithm", s.algorithm);
+            api_set_time(o, "signed", record.signed_at);
+        }
+        (void)json_array_append_new(list, o); /* out of memory leaves it out */
+    }
+    return list;
+}
+
 /* Recipients of index first and beyond, so many. Message and reader are open. */
 static json_t *recipient_list(struct clerk *k, const struct spool_envelope *e, uint32_t first,
                               uint64_t limit)
@@ -292,6 +316,8 @@ void message_report_show(struct clerk *k, struct api_call *c)
         api_set_text(o, "peer_address", e.peer_address);
         api_set_text(o, "protocol", e.protocol);
         api_set_text(o, "auth_user", e.auth_user);
+        /* out of memory leaves it out */
+        (void)json_object_set_new(o, "signatures", signature_list(k, id));
         bool has_more = first + json_array_size(list) < e.recipient_count;
         (void)json_object_set_new(o, "list", list); /* out of memory leaves it out */
         /* out of memory leaves it out */

@@ -19,6 +19,8 @@ api_handler message_report_list;
 /* One message: the members above, and
  *   expires      when it is returned to its sender
  *   peer_name, peer_address, protocol, auth_user   of the reception; "" when unknown
+ *   signatures?  that it went out with and goes out with again, of a message that waits for another
+ *                attempt: domain, selector, algorithm, signed (when)
  *   list         its recipients in order of index; of each: recipient, index,
  *     state        "pending" | "deferred" | "delivered" | "failed"
  *     transport?, destination?    where its route leads now; absent when there is no route

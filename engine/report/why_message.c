@@ -14,10 +14,12 @@
 #include "engine/report/why_gate.h"
 #include "engine/report/why_reply.h"
 #include "engine/schedule/sched_thread.h"
+#include "engine/spool/spool_signing.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "engine/state/source_table.h"
 #include "engine/writer/retry.h"
+#include "net/dkim/dkim_signature.h"
 #include "sched/sched.h"
 
 #include <stdio.h>
@@ -388,6 +390,27 @@ static bool has_state(const struct view *v, enum queue_state state)
     return false;
 }
 
+/* Known from the first attempt on. */
+static void put_signatures(const struct view *v)
+{
+    struct spool_signing record;
+    struct dkim_signer s;
+    if (spool_read_signing(v->walk.from.reader, v->envelope->id, &record) != 0) {
+        return;
+    }
+    while (dkim_signature_next(&record.fields, &s)) {
+        char domain[256], selector[64], algorithm[32];
+        keep_value(domain, sizeof(domain), s.domain);
+        keep_value(selector, sizeof(selector), s.selector);
+        keep_value(algorithm, sizeof(algorithm), s.algorithm);
+        json_t *link = why_link(v->why, 0, "it goes out signed by %s (selector %s, %s)", domain,
+                                selector, algorithm);
+        if (record.expires != 0) {
+            why_until(v->why, link, record.expires);
+        }
+    }
+}
+
 static void put_all(struct view *v)
 {
     static void (*const parts[QUEUE_STATE_COUNT])(struct view *) = {
@@ -411,6 +434,7 @@ static void put_all(struct view *v)
     if (v->undone == 0) {
         (void)why_link(v->why, 0, "all its recipients are done: it is about to leave the queue");
     } else {
+        put_signatures(v);
         put_expiry(v);
     }
 }

@@ -282,3 +282,50 @@ int dkim_sign(const struct dkim_key *key, const struct dkim_terms *terms,
     }
     return err;
 }
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+/* Up to the first line that does not begin with white space. */
+static struct slice next_field(struct slice *rest)
+{
+    size_t end = 0;
+    do {
+        struct slice behind = slice_from(*rest, end);
+        size_t line = slice_find(behind, '\n');
+        end += line < behind.len ? line + 1 : behind.len;
+    } while (end < rest->len && (rest->data[end] == ' ' || rest->data[end] == '\t'));
+    struct slice field = slice_to(*rest, end);
+    *rest = slice_from(*rest, end);
+    return field;
+}
+
+/* The value of a tag, without the white space around it; empty: there is no such tag. */
+static struct slice tag_value(struct slice tags, struct slice name)
+{
+    while (tags.len > 0) {
+        size_t end = slice_find(tags, ';');
+        struct slice tag = slice_to(tags, end < tags.len ? end : tags.len);
+        tags = end < tags.len ? slice_from(tags, end + 1) : SLICE("");
+        size_t equals = slice_find(tag, '=');
+        if (equals < tag.len && slice_eq(slice_trim(slice_to(tag, equals)), name)) {
+            return slice_trim(slice_from(tag, equals + 1));
+        }
+    }
+    return SLICE("");
+}
+
+bool dkim_signature_next(struct slice *rest, struct dkim_signer *ret)
+{
+    while (rest->len > 0) {
+        struct slice field = next_field(rest);
+        size_t colon = slice_find(field, ':');
+        if (colon < field.len &&
+            slice_ieq(slice_trim(slice_to(field, colon)), SLICE("DKIM-Signature"))) {
+            struct slice tags = slice_from(field, colon + 1);
+            *ret = (struct dkim_signer){tag_value(tags, SLICE("d")), tag_value(tags, SLICE("s")),
+                                        tag_value(tags, SLICE("a"))};
+            return true;
+        }
+    }
+    return false;
+}

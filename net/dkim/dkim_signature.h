@@ -11,6 +11,7 @@
 #include "net/dkim/dkim_header.h"
 #include "net/dkim/dkim_key.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,5 +44,17 @@ extern const size_t dkim_default_oversigned_count;
 MUST_USE int dkim_sign(const struct dkim_key *key, const struct dkim_terms *terms,
                        const struct dkim_header *header, const uint8_t body_hash[DKIM_HASH_BYTES],
                        struct buf *out);
+
+/* What a signature says of the key that made it; empty where it does not say. */
+struct dkim_signer {
+    struct slice domain, selector, algorithm; /* d=, s=, a= */
+};
+
+/* The next signature among whole fields with their line ends; others are passed over.
+ *
+ * rest     in/out: the fields that were not looked at yet
+ * ret      views of the fields
+ * returns  false: there is none any more */
+MUST_USE bool dkim_signature_next(struct slice *rest, struct dkim_signer *ret);
 
 #endif

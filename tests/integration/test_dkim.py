@@ -11,7 +11,7 @@ import time
 import dkim
 import pytest
 
-from support.api import Connection
+from support.api import Connection, get
 from support.client import Client, message, submit
 from support.dns_server import DnsServer
 from support.injection import post
@@ -188,6 +188,13 @@ def test_retries_send_the_same_signature(place, keys):
         submit(daemon, 'a@sender.test', [f's{size}@x.test'], message(text='x' * 70 + '\r\n' + 'y\r\n' * (size // 3)))
     daemon.wait_events('TransientFailure', count=6)
     assert sealed(daemon)['signed'] == 3  # and no more, however often it is tried
+    number = daemon.of('Reception')[0]['id']
+    [one, other] = json.loads(get(daemon, f'/v1/messages/{number}').body)['signatures']
+    assert [(s['domain'], s['selector'], s['algorithm']) for s in (one, other)] == \
+        [('sender.test', 's1', 'rsa-sha256'), ('sender.test', 's2', 'ed25519-sha256')] and time.time() - 60 < one['signed'] <= time.time()
+    for command in ('why', 'message'):
+        text = daemon.command(command, number).stdout.decode()
+        assert re.search(r'signed by +sender.test \(selector s1, rsa-sha256\)', text) and '(selector s2, ed25519-sha256)' in text, text
     assert daemon.stop() == 0
     daemon.start()
     daemon.wait_events('TransientFailure', count=9)

@@ -182,9 +182,43 @@ static void what_cannot_be_signed_is_refused_whole(void **state)
     buf_fini(&out);
 }
 
+static void what_signed_is_read(void **state)
+{
+    struct dkim_terms terms = default_terms();
+    struct dkim_signer s;
+    struct buf out;
+    buf_init(&out, 0);
+    assert_int_equal(sign(rsa, &terms, slice_of(message_header), &out), 0);
+    buf_append_str(&out, "Feedback-ID: d=not; s=this\r\n");
+    assert_int_equal(sign(ed25519, &terms, slice_of(message_header), &out), 0);
+    struct slice rest = buf_slice(&out);
+    for (int i = 0; i < 2; i++) {
+        assert_true(dkim_signature_next(&rest, &s));
+        assert_true(slice_eq(s.domain, terms.domain) && slice_eq(s.selector, terms.selector));
+        assert_true(slice_eq(s.algorithm, i == 0 ? SLICE("rsa-sha256") : SLICE("ed25519-sha256")));
+    }
+    assert_false(dkim_signature_next(&rest, &s));
+    for (size_t cut = 0; cut <= out.len; cut++) { /* whatever there is of them: no read beyond */
+        char *part = test_malloc(cut + 1);
+        memcpy(part, out.data, cut);
+        rest = slice_make(part, cut);
+        while (dkim_signature_next(&rest, &s)) {
+            assert_true(s.domain.len <= cut && s.selector.len <= cut);
+        }
+        test_free(part);
+    }
+    rest = SLICE("dkim-signature :a=x;\r\n\t d = d.test ;\r\n s=\r\nTo: x");
+    assert_true(dkim_signature_next(&rest, &s));
+    assert_true(slice_eq(s.domain, SLICE("d.test")) && s.selector.len == 0);
+    assert_true(slice_eq(s.algorithm, SLICE("x")));
+    assert_false(dkim_signature_next(&rest, &s));
+    buf_fini(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_signed_is_read),
         cmocka_unit_test(the_published_message_is_signed),
         cmocka_unit_test(fields_are_named_as_often_as_they_are_signed),
         cmocka_unit_test(lines_are_short),
