@@ -2,9 +2,11 @@
  * of nodes or mail, and calls nothing of the daemon.
  *
  * What libnats does that shaped this: what is published while it reconnects would be sent late, so
- * its buffer for that is off; a publish waits in a buffer for others unless it is told to send as
- * soon as possible; a watcher blocks, so each has a thread, and after a reconnect it is made anew, as
- * what it was subscribed to may be gone with a server.
+ * its buffer for that is off; a watcher blocks, so each has a thread, and after a reconnect it is made
+ * anew, as what it was subscribed to may be gone with a server. natsOptions_SetSendAsap stays off:
+ * requests are sent at once without it, and with it libnats 3.4.1 ends the process. It subscribes
+ * watchers anew in a thread, and when the connection breaks in that moment, what cannot be written
+ * sends this thread to natsThread_Detach(NULL); without the option the write only fills a buffer.
  *
  * Concurrency: `buckets` and `watches` grow only, under `lock`; entries below their counts are
  * immutable. The rest is set at open, or atomic. */
@@ -130,7 +132,6 @@ static natsStatus set_options(struct cluster_client *c, const struct cluster_opt
     s = s != NATS_OK ? s : natsOptions_SetReconnectBufSize(o, 0);
     s = s != NATS_OK ? s : natsOptions_SetPingInterval(o, PING_MS);
     s = s != NATS_OK ? s : natsOptions_SetMaxPingsOut(o, 2);
-    s = s != NATS_OK ? s : natsOptions_SetSendAsap(o, true);
     s = s != NATS_OK ? s : natsOptions_SetFailRequestsOnDisconnect(o, true);
     s = s != NATS_OK ? s : natsOptions_SetErrorHandler(o, on_error, c);
     s = s != NATS_OK ? s : natsOptions_SetReconnectedCB(o, on_connected, c);

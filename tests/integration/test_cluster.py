@@ -17,15 +17,21 @@ import pytest
 from support import api
 from support.client import message, submit
 from support.daemon import BUILD, PROGRAM
-from support.nats import NatsClient, NatsCluster, section
+from support.nats import CutWire, NatsClient, NatsCluster, section
 from support.wait import until
 
 
 @pytest.fixture(scope='module')
-def nats(tmp_path_factory):
+def servers(tmp_path_factory):
     cluster = NatsCluster(tmp_path_factory.mktemp('nats'))
     yield cluster
     cluster.close()
+
+
+@pytest.fixture
+def nats(servers):
+    servers.mend()
+    return servers
 
 
 @pytest.fixture
@@ -457,6 +463,34 @@ def test_servers_die(nats, nodes):
     nats.wait_ready()
     wait_states(a, 40, **both)
     wait_states(b, 40, **both)
+
+
+def test_connection_breaks(place, tmp_path):
+    """The connection to the server breaks right after it was made, again and again: mail goes on meanwhile, and the
+    node is in the cluster when it holds."""
+    receiver = place.receiver()
+    one = NatsCluster(tmp_path / 'nats', count=1)
+    wire = CutWire(one.servers[0], random.Random(1))
+    wire.is_cutting = False
+    try:
+        node = place.sluice(cluster={**section('cut', one), 'servers': [wire.url]},
+                            routes={'*': ('smtp', receiver.nexthop)})
+        wait_states(node, cut='alive')
+        revision = lambda: next(row['revision'] for row in node.query('cluster') if row.get('node') == 'cut')
+        for n in range(3):
+            before, wire.is_cutting = wire.connections, True
+            wire.cut_all()
+            until(lambda: wire.connections >= before + 12 or not node.is_alive(), node.log, 60)
+            assert node.is_alive(), node.log()
+            submit(node, 'a@a.test', [f'r{n}@d.test'], message())
+            node.wait_event('Delivery', f'r{n}@d.test')
+            wire.is_cutting = False
+            lately = revision()
+            until(lambda: revision() > lately, node.log, 40)
+            wait_states(node, cut='alive')
+    finally:
+        wire.close()
+        one.close()
 
 
 def test_same_name(nodes):

@@ -6,11 +6,15 @@ import os
 import pathlib
 import signal
 import socket
+import struct
 import subprocess
+import threading
+import time
 import urllib.error
 import urllib.request
 
 from support.address import free_port
+from support.listening_server import ListeningServer
 from support.wait import until
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
@@ -113,11 +117,68 @@ class NatsCluster:
     def monitors(self):
         return [s.monitor for s in self.servers]
 
+    def mend(self):
+        """All servers run again, whatever a test that failed left of them."""
+        for server in self.servers:
+            if server.process is not None and server.process.poll() is None:
+                server.signal(signal.SIGCONT)
+            else:
+                server.kill()
+                server.start()
+        self.wait_ready()
+
     def close(self):
         for server in self.servers:
             if server.process is not None and server.process.poll() is None:
                 server.signal(signal.SIGCONT)
             server.kill()
+
+
+class CutWire(ListeningServer):
+    """A way to a server that breaks soon after it was made, while `is_cutting`: with a reset, at most 2 ms after the
+    server said that the client is welcome."""
+
+    def __init__(self, server, rng):
+        self.server, self.rng, self.is_cutting = server, rng, True
+        super().__init__()
+
+    @property
+    def url(self):
+        return f'nats://127.0.0.1:{self.port}'
+
+    def _serve(self, sock, peer):
+        there = socket.create_connection(('127.0.0.1', self.server.port), 10)
+        self.sockets.add(there)
+        threading.Thread(target=self._pass, args=(sock, there), daemon=True).start()
+        self._pass(there, sock, b'PONG' if self.is_cutting else None)
+
+    def _pass(self, source, target, last=None):
+        try:
+            while data := source.recv(65536):
+                target.sendall(data)
+                if last is not None and last in data:
+                    time.sleep(self.rng.choice([0, self.rng.uniform(0, 0.002)]))
+                    return self._cut(source, target)
+        except OSError:
+            pass
+        for end in (source, target):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def cut_all(self):
+        self._cut(*list(self.sockets - {self.listener}))
+
+    def _cut(self, *ends):
+        for end in ends:
+            self.sockets.discard(end)
+            try:
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # it is over already
+            end.close()
 
 
 class NatsClient:
