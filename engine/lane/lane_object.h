@@ -7,8 +7,9 @@
  *   until?              when that ends by itself, or is looked at again
  *   suspended?          {order, until, reason}: a standing order of that number keeps mail from the source
  *   window, busy, connections, idle, in_flight    with a transport
- *   waits?              {for: "pace" | "rate" | "quota" | "ceiling" | "closed" | "paused", of: "lane" | "site" |
- *                       "source" | "tenant" | "domain", until?}: what its next message waits for
+ *   waits?              {for: "pace" | "rate" | "share" | "quota" | "ceiling" | "closed" | "paused", of: "lane" |
+ *                       "site" | "source" | "tenant" | "domain", until?}: what its next message waits
+ *                       for; share: of a rate that the nodes of a cluster share
  *   paces?              [{of: "messages" | "recipients" | "connects", per_second, until?, CAUSE}]
  *   ceilings?           [{of: "connections" | "messages", most, CAUSE}]
  *   closed?, paused?    {by: "receiver" | "order", until, CAUSE}

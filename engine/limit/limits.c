@@ -92,6 +92,7 @@ void limits_free(struct limits *l)
     limits_table_fini(&l->place_table);
     limits_table_fini(&l->meter_table);
     limits_figures_fini(l);
+    limits_parts_fini(l);
     history_free(l->reactions);
     free(l->lanes);
     free(l->free_slots);

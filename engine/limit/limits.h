@@ -236,6 +236,7 @@ enum limit_cause {
     LIMIT_BY_CEILING,
     LIMIT_BY_RATE,
     LIMIT_BY_QUOTA,
+    LIMIT_BY_SHARE, /* of a rate that other nodes use too */
     LIMIT_CAUSE_COUNT
 };
 /* "closed", "paused", "pace", ...; "" for LIMIT_NO_CAUSE; static */

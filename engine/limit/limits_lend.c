@@ -119,10 +119,15 @@ static bool lend_rates(struct lending *g, enum pace_unit unit)
         if (r->rule.count == 0) {
             continue;
         }
-        usec_t due = limits_turn_of(m, g->hold, unit, g->now);
+        usec_t due = limits_part_due(m, unit, g->now);
+        if (due > 0) {
+            return refuse(g, due, LIMIT_BY_SHARE, m->owner);
+        }
+        due = limits_turn_of(m, g->hold, unit, g->now);
         if (due == 0) {
             due = rate_lend(r, g->borrower, wanted, g->now, &g->rates[unit][i]);
         }
+        limits_part_lent(m, unit, g->rates[unit][i].left, due > 0, g->now);
         if (due > 0) {
             rate_leave(r, g->borrower); /* turns are those of holds */
             return refuse(g, limits_turn_take(m, g->hold, unit, wanted, due), LIMIT_BY_RATE,
@@ -266,7 +271,9 @@ static void pay_owed(struct lending *g)
 {
     uint32_t owed = at_most(g->ask->owed);
     for (uint32_t i = 0; owed > 0 && i < g->meter_count; i++) {
-        rate_take(&g->meters[i]->rates[PACE_RECIPIENTS], owed, g->now);
+        if (!limits_part_owe(g->meters[i], PACE_RECIPIENTS, owed)) {
+            rate_take(&g->meters[i]->rates[PACE_RECIPIENTS], owed, g->now);
+        }
     }
     if (owed > 0 && pace_of(g, PACE_RECIPIENTS) != NULL) {
         pace_take(pace_of(g, PACE_RECIPIENTS), owed, g->now);

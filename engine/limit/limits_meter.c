@@ -103,7 +103,8 @@ static void change_rate(struct rate *r, struct rate *gone, const struct rate_rul
     rate_change(r, rule, now);
 }
 
-static int set_rates(struct limits_meter *m, const struct limits_meter_rules *rules, usec_t now)
+static int set_rates(struct limits *l, struct limits_meter *m,
+                     const struct limits_meter_rules *rules, usec_t now) ON_ROLE(l->lock)
 {
     const struct limit_rates *rates = rules->rates;
     const struct rate_rule *wanted[LIMITS_UNITS] = {[PACE_MESSAGES] = &rates->messages,
@@ -115,8 +116,12 @@ static int set_rates(struct limits_meter *m, const struct limits_meter_rules *ru
     bool is_newer = rules->serial > m->serial || m->references == 0;
     int err = set_quota(m, rates, is_newer);
     for (unsigned i = 0; i < LIMITS_UNITS && err == 0; i++) {
-        const struct rate_rule *now_is = &m->rates[i].rule;
+        const struct rate_rule *now_is = limits_meter_rule(m, i);
         if (!rule_is(now_is, wanted[i]) && (is_newer || is_below(wanted[i], now_is))) {
+            err = limits_part_configure(l, m, i, wanted[i]);
+            if (err != 0) {
+                break;
+            }
             change_rate(&m->rates[i], &m->gone_rates[i], wanted[i], now);
             m->edition++;
             m->next_turn = 0; /* all turns are gone */
@@ -174,7 +179,7 @@ int limits_meter_take(struct limits *l, const struct limits_meter_rules *rules, 
     if (m == NULL) {
         m = make_meter(l, key, hash, now);
     }
-    int err = m == NULL ? -ENOMEM : set_rates(m, rules, now);
+    int err = m == NULL ? -ENOMEM : set_rates(l, m, rules, now);
     if (err != 0) {
         return err; /* one that was made is idle, and forgotten as others are */
     }
@@ -196,6 +201,9 @@ void limits_meter_free(struct limits *l, struct limits_meter *m)
 {
     limits_table_remove(&l->meter_table, &m->link);
     list_remove(&m->idle);
+    for (unsigned i = 0; i < LIMITS_UNITS; i++) {
+        limits_part_free(l, m, i);
+    }
     free(m->warmup);
     free(m);
 }

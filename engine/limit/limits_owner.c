@@ -47,7 +47,12 @@ static bool lend_rate(struct asking *q, enum pace_unit unit)
     if (r->rule.count == 0) {
         return true;
     }
-    usec_t due = rate_lend(r, q->borrower, q->least[unit], q->now, &q->rates[unit]);
+    usec_t due = limits_part_due(q->meter, unit, q->now);
+    if (due > 0) {
+        return deny(q, due, LIMIT_BY_SHARE);
+    }
+    due = rate_lend(r, q->borrower, q->least[unit], q->now, &q->rates[unit]);
+    limits_part_lent(q->meter, unit, q->rates[unit].left, due > 0, q->now);
     if (due > 0) {
         return deny(q, due, LIMIT_BY_RATE);
     }
@@ -126,7 +131,9 @@ void limits_meter_lend(struct limits_borrower *b, struct limits_meter *m,
     l->changes++;
     if (ask->owed > 0) {
         uint32_t owed = ask->owed < RATE_AMOUNT_MAX ? ask->owed : RATE_AMOUNT_MAX;
-        rate_take(&m->rates[PACE_RECIPIENTS], owed, ask->now);
+        if (!limits_part_owe(m, PACE_RECIPIENTS, owed)) {
+            rate_take(&m->rates[PACE_RECIPIENTS], owed, ask->now);
+        }
     }
     if (lend_quota(&q) && lend_rate(&q, PACE_MESSAGES) && lend_rate(&q, PACE_RECIPIENTS)) {
         grant(&q, loan);
@@ -171,8 +178,8 @@ bool limits_meter_view(struct limits *l, const struct limit_meter_key *key, usec
     struct limits_meter *m = limits_meter_find(l, key);
     if (m != NULL) {
         *ret = (struct limits_meter_view){
-            .messages = m->rates[PACE_MESSAGES].rule,
-            .recipients = m->rates[PACE_RECIPIENTS].rule,
+            .messages = *limits_meter_rule(m, PACE_MESSAGES),
+            .recipients = *limits_meter_rule(m, PACE_RECIPIENTS),
             .quota = m->quota.rule,
             .rate_due =
                 later_of(rate_due(&m->rates[PACE_MESSAGES]), rate_due(&m->rates[PACE_RECIPIENTS])),

@@ -10,6 +10,7 @@
 #include "base/slice.h"
 #include "engine/limit/limits.h"
 #include "engine/limit/limits_figures.h"
+#include "engine/limit/limits_part.h"
 #include "engine/limit/limits_report.h"
 #include "sched/limit/ceiling.h"
 #include "sched/limit/pace.h"
@@ -41,6 +42,33 @@ struct limits_table {
     uint32_t count;
 };
 
+/* A rate of a meter that other nodes use too: limits_part.h. */
+struct limits_part {
+    struct limits_parts *all;
+    struct limits_meter *meter;
+    enum pace_unit unit;
+    struct rate_rule rule; /* as configured; the meter's is that of the part */
+    uint32_t parts, share;
+    uint64_t id;
+    bool has_slot;
+    uint32_t slot;
+    usec_t asked_at, short_at; /* last; 0: never */
+    usec_t waits_since;        /* somebody, for a part; 0: nobody */
+    int64_t second;            /* that `lent` is of */
+    uint32_t lent, lent_before;
+    int64_t owed; /* in thousandths, while there is no part: to be paid for first */
+};
+
+struct limits_parts {
+    bool is_on;
+    usec_t until;
+    uint64_t next_id;
+    struct limits_part **slots;     /* [room]; NULL: empty; from `end` on never used */
+    uint32_t end, room, first_free; /* none is empty below first_free */
+    void (*wake)(void *ctx);
+    void *ctx;
+};
+
 /* The configured rates and the quota of one owner. */
 struct limits_meter {
     struct limits_link link;
@@ -49,6 +77,7 @@ struct limits_meter {
     uint32_t edition; /* counts changes of its rules */
     uint64_t serial;  /* of the settings that these are of */
     struct rate rates[LIMITS_UNITS];
+    struct limits_part *parts[LIMITS_UNITS]; /* own; NULL: the rate is not shared */
     usec_t next_turn; /* who waits for it from now on comes then; before that: nobody waits */
     struct quota quota;
     struct quota_warmup *warmup; /* own; of the quota; NULL: none */
@@ -264,6 +293,7 @@ struct limits {
     uint32_t free_slot_count;
     struct list idle_lanes, idle_meters;
     uint64_t next_id;
+    struct limits_parts parts;
     uint32_t closed_lanes, paced_lanes;
     uint64_t destination_total; /* closed ones, of all lanes */
     struct limits_heir heirs[LIMITS_HEIRS];
@@ -342,6 +372,27 @@ bool limits_meter_is_limited(const struct limits_meter *m);
 /* Undoes what was taken of the quota at that time. */
 void limits_quota_back(struct limits_meter *m, uint32_t amount, usec_t wall);
 void limits_meter_free(struct limits *l, struct limits_meter *m) ON_ROLE(l->lock);
+
+/* The rate as it is configured. */
+static inline const struct rate_rule *limits_meter_rule(const struct limits_meter *m, unsigned unit)
+{
+    return m->parts[unit] != NULL ? &m->parts[unit]->rule : &m->rates[unit].rule;
+}
+
+/* limits_part.c */
+/* A rate has another rule. errors: -ENOMEM, it is as before */
+MUST_USE int limits_part_configure(struct limits *l, struct limits_meter *m, enum pace_unit unit,
+                                   const struct rate_rule *rule) ON_ROLE(l->lock);
+void limits_part_free(struct limits *l, struct limits_meter *m, enum pace_unit unit)
+    ON_ROLE(l->lock);
+void limits_parts_fini(struct limits *l);
+/* Somebody asks for the rate. returns 0: there is a part, or it is not shared; else when to ask again */
+usec_t limits_part_due(struct limits_meter *m, enum pace_unit unit, usec_t now);
+/* So many went without being asked for. false: the rate has them to count */
+MUST_USE bool limits_part_owe(struct limits_meter *m, enum pace_unit unit, uint32_t amount);
+/* So many were lent; is_short: somebody was refused. */
+void limits_part_lent(struct limits_meter *m, enum pace_unit unit, uint32_t lent, bool is_short,
+                      usec_t now);
 
 /* limits_change.c */
 /* Tell the holds of a lane when its state is another one; is_turn: also when it is not, as who waits

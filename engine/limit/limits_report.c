@@ -15,7 +15,7 @@ const char *limit_cause_text(enum limit_cause cause)
     static const char *const texts[LIMIT_CAUSE_COUNT] = {
         [LIMIT_NO_CAUSE] = "",      [LIMIT_BY_CLOSURE] = "closed",  [LIMIT_BY_PAUSE] = "paused",
         [LIMIT_BY_PACE] = "pace",   [LIMIT_BY_CEILING] = "ceiling", [LIMIT_BY_RATE] = "rate",
-        [LIMIT_BY_QUOTA] = "quota",
+        [LIMIT_BY_QUOTA] = "quota", [LIMIT_BY_SHARE] = "share",
     };
     return texts[cause];
 }
@@ -87,9 +87,9 @@ static void show_meter(struct limits_meter *m, usec_t wall, struct limit_rates *
 {
     *ret_left = UINT64_MAX;
     if (m != NULL) {
-        ret->messages = m->rates[PACE_MESSAGES].rule;
-        ret->recipients = m->rates[PACE_RECIPIENTS].rule;
-        ret->connects = m->rates[PACE_CONNECTS].rule;
+        ret->messages = *limits_meter_rule(m, PACE_MESSAGES);
+        ret->recipients = *limits_meter_rule(m, PACE_RECIPIENTS);
+        ret->connects = *limits_meter_rule(m, PACE_CONNECTS);
         ret->quota = m->quota.rule;
         *ret_left = quota_left(&m->quota, wall);
     }

@@ -10,11 +10,13 @@
 #include "base/log.h"
 #include "base/post.h"
 #include "engine/config/config.h"
+#include "engine/limit/limits_part.h"
 #include "engine/nodes/cluster_loader.h"
 #include "engine/nodes/inbox.h"
 #include "engine/nodes/lessons.h"
 #include "engine/nodes/node_numbers.h"
 #include "engine/nodes/server_probe.h"
+#include "engine/nodes/shared_limits.h"
 #include "engine/nodes/shared_orders.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
@@ -41,6 +43,12 @@ struct seen_node {
     struct member member;
 };
 
+/* The number of a node whose entry was not seen, or is none. */
+struct unseen_number {
+    uint16_t number;
+    usec_t since; /* boot time: since when shares of it were met */
+};
+
 struct nodes {
     /* set at creation */
     struct engine *engine;
@@ -51,6 +59,7 @@ struct nodes {
     struct inbox inbox;
     struct lessons lessons;
     struct shared_orders orders;
+    struct shared_limits limits;
 
     /* owner thread only */
     struct seen_node seen[NODES_MAX]; /* [seen_count], by name */
@@ -61,6 +70,10 @@ struct nodes {
     bool has_bucket, has_lessons, has_orders, is_refused, has_double, is_joined;
     bool has_number; /* it is right since the servers were last in contact */
     bool told_full, told_unnumbered;
+    bool has_limits;
+    struct member_lease lease;
+    struct unseen_number unseen[NODES_MAX]; /* [unseen_count] */
+    size_t unseen_count;
     struct spool_reader *reader;
 
     /* under `lock` */
@@ -354,6 +367,62 @@ static int find_number(struct nodes *n, struct cluster_client *client)
     return err;
 }
 
+/* --- the lease and shares of limits ----------------------------------------------------------- */
+
+/* Shares of a node without an entry count for as long as those of one that is late: its entry may be
+ * on its way to us. */
+static bool is_long_unseen(struct nodes *n, uint16_t number)
+{
+    usec_t now = boot_time();
+    size_t i = 0;
+    while (i < n->unseen_count && n->unseen[i].number != number) {
+        i++;
+    }
+    if (i == n->unseen_count && i < NODES_MAX) {
+        n->unseen[n->unseen_count++] = (struct unseen_number){number, now};
+    }
+    return i < NODES_MAX && now - n->unseen[i].since >= MEMBER_LATE_AFTER;
+}
+
+static bool is_late(void *ctx, uint16_t number)
+{
+    struct nodes *n = ctx;
+    bool is_seen = false;
+    for (size_t i = 0; i < n->seen_count; i++) {
+        const struct node_view *v = &n->seen[i].view;
+        if (v->entry.number == number && v->state == MEMBER_ALIVE) {
+            return false;
+        }
+        is_seen = is_seen || v->entry.number == number;
+    }
+    return is_seen || is_long_unseen(n, number);
+}
+
+/* A put of our entry was acknowledged that was sent then. */
+static void renew_lease(struct nodes *n, usec_t sent)
+{
+    usec_t now = boot_time();
+    if (!member_lease_renew(&n->lease, sent, now)) {
+        member_lease_begin(&n->lease, 1, sent); /* nobody takes over what has no log */
+    }
+    usec_t left = n->lease.begun + MEMBER_SHARES_FOR - now;
+    limits_part_until(n->engine->limits, clock_mono() + left);
+}
+
+static bool share_limits(struct nodes *n, bool is_end)
+{
+    usec_t now = boot_time();
+    enum member_right right = member_lease_right(&n->lease, now);
+    const struct shared_limits_turn turn = {.node = n->own.number,
+                                            .lapses = n->lease.lapses,
+                                            .may_use = right == MEMBER_RIGHT_ALL,
+                                            .is_end = is_end};
+    if (n->own_seen == 0 || now - n->own_seen >= UNSEEN_MAX) {
+        n->unseen_count = 0; /* we would not have seen their entries */
+    }
+    return shared_limits_work(&n->limits, &turn, now);
+}
+
 /* What stays as it was when the spool cannot be read now. */
 static void count_own(struct nodes *n)
 {
@@ -382,11 +451,13 @@ static int put_own(struct nodes *n, struct cluster_client *client)
     n->own.beats++;
     size_t len = node_entry_write(&n->own, text);
     uint64_t revision = 0;
+    usec_t sent = boot_time();
     int err = len == 0 ? -ENOMEM
                        : n->module->put(client, BUCKET, n->config->node, slice_make(text, len),
                                         &revision);
     if (err == 0) {
         n->own_revision = revision;
+        renew_lease(n, sent);
     }
     (void)pthread_mutex_lock(&n->lock);
     n->view.puts += err == 0;
@@ -453,6 +524,10 @@ static void beat(struct nodes *n, usec_t now)
         err = shared_orders_open(&n->orders, client);
         n->has_orders = err == 0;
     }
+    if (err == 0 && !n->has_limits) {
+        err = shared_limits_open(&n->limits, client);
+        n->has_limits = err == 0;
+    }
     if (err == 0) {
         err = n->module->is_connected(client) ? find_number(n, client) : ERR_CLOSED;
     }
@@ -484,9 +559,13 @@ static void run_nodes(void *arg)
             judge_nodes(n, n->is_joined && now - n->own_seen < UNSEEN_MAX, now);
             publish(n);
         }
-        post_nap(&n->post, clock_mono() + (n->is_joined ? LESSONS_LOOK : RETRY));
+        usec_t nap = n->is_joined ? LESSONS_LOOK : RETRY;
+        post_nap(&n->post, clock_mono() + (share_limits(n, false) ? 0 : nap));
     }
     struct cluster_client *client = client_of(n);
+    for (usec_t end = clock_mono() + TIMEOUT; share_limits(n, true) && clock_mono() < end;) {
+        /* the others need not wait for our shares */
+    }
     if (client != NULL && n->has_bucket && n->module->is_connected(client)) {
         n->own.is_leaving = true;
         (void)put_own(n, client); /* else they miss it after ten seconds */
@@ -520,11 +599,16 @@ int nodes_new(struct engine *engine, struct nodes **ret)
     n->orders.wake = wake;
     n->orders.wake_owner = wake_clerk;
     n->orders.ctx = n;
+    shared_limits_init(&n->limits, engine->limits, NULL);
+    n->limits.wake = wake;
+    n->limits.is_late = is_late;
+    n->limits.ctx = n;
+    limits_part_begin(engine->limits, wake, n);
     int err = cluster_loader_load(config->module, &n->module, text);
     if (err != 0) {
         log_error("cluster: %s", text);
     }
-    n->lessons.module = n->orders.module = n->module;
+    n->lessons.module = n->orders.module = n->limits.module = n->module;
     err = err != 0 ? err : spool_reader_new(engine->store, &n->reader);
     err = err != 0 ? err : post_init(&n->post, 1);
     if (err != 0) {
@@ -567,6 +651,7 @@ void nodes_free(struct nodes *n)
     inbox_fini(&n->inbox);
     lessons_fini(&n->lessons);
     shared_orders_fini(&n->orders);
+    shared_limits_fini(&n->limits);
     spool_reader_free(n->reader);
     post_fini(&n->post);
     (void)pthread_mutex_destroy(&n->lock);
@@ -585,6 +670,8 @@ void nodes_look(struct nodes *n, struct nodes_view *ret)
         ret->sent = atomic_load_explicit(&n->lessons.sent, memory_order_relaxed);
         ret->unsent = atomic_load_explicit(&n->lessons.unsent, memory_order_relaxed);
         ret->obeyed = atomic_load_explicit(&n->lessons.obeyed, memory_order_relaxed);
+        ret->limits = atomic_load_explicit(&n->limits.count, memory_order_relaxed);
+        ret->limit_puts = atomic_load_explicit(&n->limits.puts, memory_order_relaxed);
     }
 }
 

@@ -47,6 +47,7 @@ struct nodes_view {
     char refusal[300];                     /* why it does not join; "": nothing speaks against it */
     uint64_t puts, failed_puts;
     uint64_t sent, unsent, obeyed; /* what lanes learned: lessons.h */
+    uint64_t limits, limit_puts;   /* shared_limits.h */
     size_t count;
     struct node_view nodes[NODES_MAX]; /* by name */
 };

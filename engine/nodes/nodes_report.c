@@ -184,5 +184,9 @@ void nodes_report_metrics(struct buf *out, const struct engine *e)
             "Those that no server took.", (double)v->unsent);
     put_one(out, "sluice_cluster_lessons_obeyed_total", EXPOSITION_COUNTER,
             "Those of other nodes that hold here too.", (double)v->obeyed);
+    put_one(out, "sluice_cluster_limits", EXPOSITION_GAUGE,
+            "Rates that this node has or wants a part of.", (double)v->limits);
+    put_one(out, "sluice_cluster_limit_puts_total", EXPOSITION_COUNTER,
+            "Times that this node changed what it has of one.", (double)v->limit_puts);
     free(v);
 }

@@ -151,6 +151,13 @@ static void put_rates(const struct subject *s)
     put_turn(s, link);
 }
 
+static void put_share(const struct subject *s)
+{
+    json_t *link = lane_link(s, "waits for this node's share of its rate");
+    because_rates(s, link);
+    put_turn(s, link);
+}
+
 static void put_quota(const struct subject *s)
 {
     enum limit_owner whose = s->v->limits.waits_whose;
@@ -218,6 +225,8 @@ static bool put_lane(const struct subject *s)
     }
     if (why == LIMIT_BY_RATE) {
         put_rates(s);
+    } else if (why == LIMIT_BY_SHARE) {
+        put_share(s);
     } else if (why == LIMIT_BY_QUOTA) {
         put_quota(s);
     } else if (why == LIMIT_BY_CEILING && s->v->limits.state.most_connections > 0) {

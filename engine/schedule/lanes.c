@@ -296,7 +296,7 @@ static enum sched_why why_of(enum limit_cause cause)
         [LIMIT_NO_CAUSE] = SCHED_WHY_NOTHING,   [LIMIT_BY_CLOSURE] = SCHED_WHY_LANE_CLOSED,
         [LIMIT_BY_PAUSE] = SCHED_WHY_PACE,      [LIMIT_BY_PACE] = SCHED_WHY_PACE,
         [LIMIT_BY_CEILING] = SCHED_WHY_CEILING, [LIMIT_BY_RATE] = SCHED_WHY_RATE,
-        [LIMIT_BY_QUOTA] = SCHED_WHY_QUOTA,
+        [LIMIT_BY_QUOTA] = SCHED_WHY_QUOTA,     [LIMIT_BY_SHARE] = SCHED_WHY_RATE,
     };
     return whys[cause];
 }

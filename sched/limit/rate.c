@@ -3,6 +3,7 @@
 #include "sched/limit/rate.h"
 
 #include <assert.h>
+#include <math.h>
 
 /* A caller that comes late by up to this, or by an eighth of an interval, loses nothing. */
 #define LATENESS_MAX  (100 * USEC_PER_MSEC)
@@ -11,7 +12,7 @@
 /* How far ahead loans of a fast rate are given: ten of them one behind the other. */
 #define AHEAD_MAX (10 * LOAN_SPAN)
 
-static uint32_t burst_of(const struct rate_rule *rule)
+uint32_t rate_burst(const struct rate_rule *rule)
 {
     if (rule->burst > 0) {
         return rule->burst;
@@ -23,10 +24,59 @@ static uint32_t burst_of(const struct rate_rule *rule)
 /* How far the schedule may be ahead of the clock when the next one goes. */
 static usec_t tolerance(const struct rate_rule *rule)
 {
-    usec_t of_burst = (usec_t)(burst_of(rule) - 1) * rule->span / rule->count;
+    usec_t of_burst = (usec_t)(rate_burst(rule) - 1) * rule->span / rule->count;
     usec_t of_lateness = rule->span / rule->count / LATENESS_PART;
     of_lateness = of_lateness < LATENESS_MAX ? of_lateness : LATENESS_MAX;
     return of_burst > of_lateness ? of_burst : of_lateness;
+}
+
+/* Time that nobody used is gone. */
+static void pass_time(struct rate *r, usec_t now)
+{
+    if (r->used_until < now) {
+        r->used_until = now;
+        r->part = 0;
+    }
+}
+
+/* Of one unit of a part: RATE_AMOUNT_MAX of them are still a time that a usec_t holds. */
+#define PART_INTERVAL_MAX (INT64_MAX / 4 / RATE_AMOUNT_MAX)
+
+uint32_t rate_parts_most(const struct rate_rule *whole)
+{
+    int64_t most = PART_INTERVAL_MAX / (whole->span / whole->count + 1);
+    int64_t burst = rate_burst(whole);
+    most = most < burst ? most : burst;
+    most = most < RATE_PARTS_MAX ? most : RATE_PARTS_MAX;
+    return most > 1 ? (uint32_t)most : 1;
+}
+
+struct rate_rule rate_part_of(const struct rate_rule *whole, uint32_t parts, uint32_t share)
+{
+    assert(share > 0 && share <= parts);
+    uint64_t burst = (uint64_t)rate_burst(whole) * share / parts;
+    return (struct rate_rule){.count = whole->count,
+                              .burst = burst > 1 ? (uint32_t)burst : 1,
+                              .span = (whole->span * parts + share - 1) / share};
+}
+
+int64_t rate_tokens(const struct rate *r, usec_t now)
+{
+    if (r->rule.count == 0) {
+        return 0;
+    }
+    double ahead = r->used_until > now ? (double)(r->used_until - now) : 0;
+    double used = ahead * r->rule.count / (double)r->rule.span;
+    return (int64_t)floor((rate_burst(&r->rule) - used) * 1000);
+}
+
+void rate_pour(struct rate *r, int64_t thousandths, usec_t now)
+{
+    if (r->rule.count > 0) {
+        pass_time(r, now);
+        r->used_until -=
+            (usec_t)((double)thousandths * (double)r->rule.span / r->rule.count / 1000);
+    }
 }
 
 void rate_init(struct rate *r, const struct rate_rule *rule, usec_t now)
@@ -44,15 +94,6 @@ static void advance(struct rate *r, uint32_t amount)
     uint64_t parts = r->part + amount * rest;
     r->used_until += amount * whole + (usec_t)(parts / r->rule.count);
     r->part = (uint32_t)(parts % r->rule.count);
-}
-
-/* Time that nobody used is gone. */
-static void pass_time(struct rate *r, usec_t now)
-{
-    if (r->used_until < now) {
-        r->used_until = now;
-        r->part = 0;
-    }
 }
 
 usec_t rate_due(const struct rate *r)
@@ -96,14 +137,15 @@ void rate_change(struct rate *r, const struct rate_rule *rule, usec_t now)
     struct rate old = *r;
     rate_init(r, rule, now);
     r->turns = old.turns;
+    r->is_part = old.is_part;
     if (rule->count == 0 || old.rule.count == 0 || old.used_until <= now) {
         return;
     }
     /* What the burst still held stays; what was taken beyond it is paid in the shorter time. */
     double old_interval = (double)old.rule.span / old.rule.count;
     double interval = (double)rule->span / rule->count;
-    double burst = burst_of(rule);
-    double held = burst_of(&old.rule) - (double)(old.used_until - now) / old_interval;
+    double burst = rate_burst(rule);
+    double held = rate_burst(&old.rule) - (double)(old.used_until - now) / old_interval;
     if (held >= 0) {
         held = held < burst ? held : burst;
         r->used_until += (usec_t)((burst - held) * interval);
@@ -167,8 +209,9 @@ usec_t rate_lend(struct rate *r, unsigned borrower, uint32_t want, usec_t now, s
         return lend_one(r, borrower, now, ret);
     }
     usec_t due = rate_due(r);
-    if (due > now + AHEAD_MAX) {
-        return due - AHEAD_MAX;
+    usec_t ahead = r->is_part ? 0 : AHEAD_MAX;
+    if (due > now + ahead) {
+        return due - ahead;
     }
     uint32_t lent = want < most ? want : most;
     rate_take(r, lent, now);

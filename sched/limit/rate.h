@@ -24,6 +24,7 @@
 #define RATE_PER_SECOND_MAX 1000000U
 #define RATE_BURST_MAX      1000000U
 #define RATE_AMOUNT_MAX     1000000U /* taken or given back by one call */
+#define RATE_PARTS_MAX      1000U
 
 /* What was configured; all zero: no limit. */
 struct rate_rule {
@@ -37,8 +38,29 @@ struct rate {
     /* Where the schedule is: the moment up to which the time is used up. */
     usec_t used_until;
     uint32_t part;           /* of a usec, in 1 / rule.count */
+    bool is_part;            /* of a rate that several machines share: nothing is lent ahead */
     struct loan_turns turns; /* of a shared rate */
 };
+
+/* How many may go at once: the rule's burst, or what stands for 0 in it. rule: count > 0 */
+MUST_USE uint32_t rate_burst(const struct rate_rule *rule);
+
+/* A part of a rate, for one of several machines that share it: so much of its rate and of its burst.
+ * All parts together permit at most what the whole rate permits; what does not come out even is
+ * rounded down.
+ *
+ * parts  1..rate_parts_most(whole)
+ * share  1..parts */
+MUST_USE struct rate_rule rate_part_of(const struct rate_rule *whole, uint32_t parts,
+                                       uint32_t share);
+/* Into how many parts a rate may be divided, so that each holds one of the burst. 1..RATE_PARTS_MAX */
+MUST_USE uint32_t rate_parts_most(const struct rate_rule *whole);
+
+/* What may go at once now, in thousandths; below 0: what went is to be paid for first; 0 without a
+ * rule. */
+MUST_USE int64_t rate_tokens(const struct rate *r, usec_t now);
+/* So many thousandths more may go at once, below 0: fewer. */
+void rate_pour(struct rate *r, int64_t thousandths, usec_t now);
 
 /* One rate of a set, and how much of it a delivery takes: 1 message, or its recipients. */
 struct rate_need {

@@ -330,6 +330,77 @@ static void turns(void **state)
     assert_int_equal(rate_lend(&r, 4, 1, after, &loan), 0);
 }
 
+/* However it is divided, and whenever parts move, the parts together permit what the whole does. */
+static void parts_are_no_more_than_the_whole(void **state)
+{
+    static const struct rate_rule rules[] = {
+        {1, 0, USEC_PER_SEC},         {7, 3, USEC_PER_SEC},
+        {40, 0, USEC_PER_SEC},        {1000, 50, 60 * USEC_PER_SEC},
+        {1, 1, 86400 * USEC_PER_SEC}, {1, RATE_BURST_MAX, 86400 * USEC_PER_SEC},
+        {RATE_COUNT_MAX, 0, 1000000}, {100000, 100000, 3600 * USEC_PER_SEC},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+        const struct rate_rule *whole = &rules[i];
+        uint32_t parts = rate_parts_most(whole);
+        assert_in_range(parts, 1, RATE_PARTS_MAX);
+        assert_true(parts <= rate_burst(whole));
+        uint32_t first = (parts + 1) / 3 > 0 ? (parts + 1) / 3 : 1, rest = parts - first;
+        struct rate_rule a = rate_part_of(whole, parts, first);
+        double sum = (double)a.count / (double)a.span;
+        uint64_t burst = rate_burst(&a);
+        if (rest > 0) {
+            struct rate_rule b = rate_part_of(whole, parts, rest);
+            sum += (double)b.count / (double)b.span;
+            burst += rate_burst(&b);
+        }
+        double all = (double)whole->count / (double)whole->span;
+        assert_true(sum <= all * (1 + 1e-12) && burst <= rate_burst(whole));
+        assert_true(sum >= all * 0.999);
+        struct rate r; /* the longest times hold */
+        struct rate_rule least = rate_part_of(whole, parts, 1);
+        rate_init(&r, &least, 0);
+        rate_take(&r, RATE_AMOUNT_MAX, 0);
+        assert_true(r.used_until > 0 && r.used_until < USEC_NEVER);
+    }
+}
+
+static void tokens_go_from_one_to_another(void **state)
+{
+    const struct rate_rule rule = {10, 5, USEC_PER_SEC};
+    struct rate a, b;
+    (void)state;
+    rate_init(&a, &rule, 0);
+    rate_init(&b, &rule, 0);
+    assert_int_equal(rate_tokens(&a, 0), 5000);
+    rate_take(&a, 2, 0);
+    assert_int_equal(rate_tokens(&a, 0), 3000);
+    rate_take(&b, 8, 0); /* a message of many recipients: three are to be paid for */
+    assert_int_equal(rate_tokens(&b, 0), -3000);
+    rate_pour(&a, -3000, 0);
+    rate_pour(&b, 3000, 0);
+    assert_int_equal(rate_tokens(&a, 0), 0);
+    assert_int_equal(rate_tokens(&b, 0), 0);
+    rate_pour(&a, 9000, 0); /* no more than the burst */
+    assert_int_equal(rate_tokens(&a, 0), 5000);
+    assert_int_equal(rate_tokens(&b, 250000), 2500);
+}
+
+/* What is lent ahead of the clock would go at a rate that another machine has by then. */
+static void parts_lend_nothing_ahead(void **state)
+{
+    const struct rate_rule rule = {1000, 1, USEC_PER_SEC};
+    struct rate r;
+    struct loan loan;
+    (void)state;
+    rate_init(&r, &rule, 0);
+    r.is_part = true;
+    assert_int_equal(rate_lend(&r, 1, 1000, 0, &loan), 0);
+    usec_t due = rate_lend(&r, 2, 1000, 0, &loan);
+    assert_true(due > 0 && due <= LOAN_SPAN);
+    assert_int_equal(rate_lend(&r, 2, 1000, due, &loan), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +416,9 @@ int main(void)
         cmocka_unit_test(lends_exactly),
         cmocka_unit_test(loans_are_small),
         cmocka_unit_test(turns),
+        cmocka_unit_test(parts_are_no_more_than_the_whole),
+        cmocka_unit_test(tokens_go_from_one_to_another),
+        cmocka_unit_test(parts_lend_nothing_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

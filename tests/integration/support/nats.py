@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import struct
@@ -195,11 +196,22 @@ class NatsClient:
         """Whatever the value is; it is in the bucket some time after the next settle()."""
         self.socket.sendall(f'PUB $KV.{bucket}.{key} {len(value)}\r\n'.encode() + value + b'\r\n')
 
+    def keys(self, bucket, count=1):
+        """Of those that change next: so many keys."""
+        seen = set()
+        self.socket.sendall(f'SUB $KV.{bucket}.> 1\r\n'.encode())
+        while len(seen) < count:
+            found = re.match(rb'H?MSG (\S+)', self.file.readline())
+            if found:
+                seen.add(found.group(1).decode().removeprefix(f'$KV.{bucket}.'))
+        self.socket.sendall(b'UNSUB 1\r\n')
+        return seen
+
     def settle(self):
         """The server has read what was sent."""
         self.socket.sendall(b'PING\r\n')
         while (line := self.file.readline()) != b'PONG\r\n':
-            assert line and not line.startswith(b'-ERR'), line
+            assert line and not line.startswith(b'-ERR'), line  # what keys() had subscribed to is passed over
 
     def close(self):
         self.file.close()
