@@ -130,8 +130,8 @@ static bool lend_rates(struct lending *g, enum pace_unit unit)
         limits_part_lent(m, unit, g->rates[unit][i].left, due > 0, g->now);
         if (due > 0) {
             rate_leave(r, g->borrower); /* turns are those of holds */
-            return refuse(g, limits_turn_take(m, g->hold, unit, wanted, due), LIMIT_BY_RATE,
-                          m->owner);
+            due = limits_turn_take(m, g->hold, unit, wanted, due);
+            return refuse(g, limits_part_look_again(m, unit, due, g->now), LIMIT_BY_RATE, m->owner);
         }
         struct loan *lent = &g->rates[unit][i];
         g->is_bound[unit] = true;

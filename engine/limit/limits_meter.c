@@ -234,7 +234,7 @@ void limits_meter_forget_idle(struct limits *l, usec_t now)
     for (unsigned i = 0; i < SWEEP_STEPS && !list_is_empty(&l->idle_meters); i++) {
         struct limits_meter *m = list_first(&l->idle_meters, struct limits_meter, idle);
         if (l->meter_table.count < l->config.lanes_max + IDLE_METERS_MAX &&
-            is_in_use(m, now, l->wall)) {
+            (is_in_use(m, now, l->wall) || limits_part_is_used(m))) {
             list_remove(&m->idle);
             list_push_back(&l->idle_meters, &m->idle);
         } else {

@@ -54,7 +54,7 @@ static bool lend_rate(struct asking *q, enum pace_unit unit)
     due = rate_lend(r, q->borrower, q->least[unit], q->now, &q->rates[unit]);
     limits_part_lent(q->meter, unit, q->rates[unit].left, due > 0, q->now);
     if (due > 0) {
-        return deny(q, due, LIMIT_BY_RATE);
+        return deny(q, limits_part_look_again(q->meter, unit, due, q->now), LIMIT_BY_RATE);
     }
     q->least[unit] = q->rates[unit].left;
     return true;

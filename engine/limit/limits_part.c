@@ -21,7 +21,9 @@
 /* Who waits for a part asks again after a quarter of the time that he has waited for it. */
 #define AGAIN_LEAST (20 * USEC_PER_MSEC)
 #define AGAIN_MOST  (1 * USEC_PER_SEC)
-#define SLOTS_GROW  256U
+/* Who waits for a rate of which other nodes have a part looks that often whether that is his by now. */
+#define LOOK_AGAIN (5 * USEC_PER_SEC)
+#define SLOTS_GROW 256U
 
 /* Fixed, as the key is the same at all nodes. */
 #define KEY_SEEDS                                                                                  \
@@ -190,6 +192,23 @@ usec_t limits_part_due(struct limits_meter *m, enum pace_unit unit, usec_t now)
     usec_t again = (now - part->waits_since) / 4;
     again = again > AGAIN_LEAST ? again : AGAIN_LEAST;
     return now + (again < AGAIN_MOST ? again : AGAIN_MOST);
+}
+
+usec_t limits_part_look_again(const struct limits_meter *m, enum pace_unit unit, usec_t due,
+                              usec_t now)
+{
+    const struct limits_part *part = m->parts[unit];
+    bool may_grow = part != NULL && part->share < part->parts;
+    return may_grow && due > now + LOOK_AGAIN ? now + LOOK_AGAIN : due;
+}
+
+bool limits_part_is_used(const struct limits_meter *m)
+{
+    bool is_used = false;
+    for (unsigned i = 0; i < LIMITS_UNITS; i++) {
+        is_used = is_used || (m->parts[i] != NULL && m->parts[i]->share > 0);
+    }
+    return is_used;
 }
 
 bool limits_part_owe(struct limits_meter *m, enum pace_unit unit, uint32_t amount)

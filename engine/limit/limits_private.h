@@ -388,6 +388,11 @@ void limits_part_free(struct limits *l, struct limits_meter *m, enum pace_unit u
 void limits_parts_fini(struct limits *l);
 /* Somebody asks for the rate. returns 0: there is a part, or it is not shared; else when to ask again */
 usec_t limits_part_due(struct limits_meter *m, enum pace_unit unit, usec_t now);
+/* When to ask again for what is due then: sooner, where the part may have grown meanwhile. */
+usec_t limits_part_look_again(const struct limits_meter *m, enum pace_unit unit, usec_t due,
+                              usec_t now);
+/* Other nodes wait for a part of the meter until it is given back with what is left of the burst. */
+bool limits_part_is_used(const struct limits_meter *m);
 /* So many went without being asked for. false: the rate has them to count */
 MUST_USE bool limits_part_owe(struct limits_meter *m, enum pace_unit unit, uint32_t amount);
 /* So many were lent; is_short: somebody was refused. */

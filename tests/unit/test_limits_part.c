@@ -193,6 +193,55 @@ static void an_idle_part_is_kept_until_it_is_full(void **state)
     end_bed(&b);
 }
 
+/* Who was told to come in an hour hears before that of a part that has grown. */
+static void a_part_that_grows_is_used_soon(void **state)
+{
+    struct bed b;
+    int wakes;
+    const struct limit_rules rules = {.site.messages = {.count = 24, .burst = 10, .span = DAY}};
+    (void)state;
+    make_shared_bed(&b, &wakes);
+    limits_part_until(b.limits, b.now + DAY);
+    struct limits_hold *h = hold(&b, 0, "ip1", "site", &rules),
+                       *other = hold(&b, 1, "ip2", "site", &rules);
+    assert_int_equal(lend(&b, h, 1).messages, 0);
+    uint64_t id = look(&b, 0).id;
+    assert_true(limits_part_set(b.limits, 0, id, 1, 0, b.now));
+    struct limit_grant g = lend(&b, h, 1), of_other = lend(&b, other, 1);
+    assert_int_equal(g.messages + of_other.messages, 0);
+    assert_true(g.due <= b.now + 5 * SECOND && of_other.due <= b.now + 5 * SECOND);
+    assert_true(limits_part_set(b.limits, 0, id, 10, 2000, b.now));
+    pass(&b, 5 * SECOND);
+    assert_int_equal(lend(&b, h, 1).messages, 1);
+    assert_int_equal(lend(&b, other, 1).messages, 1);
+    limits_release(h, b.now);
+    limits_release(other, b.now);
+    end_bed(&b);
+}
+
+/* Nobody holds the site any more: what is left of its part is not forgotten before it is given back. */
+static void an_idle_meter_keeps_its_part(void **state)
+{
+    struct bed b;
+    int wakes;
+    const struct limit_rules rules = {.site.messages = per(24, DAY), .memory = -1};
+    (void)state;
+    make_shared_bed(&b, &wakes);
+    struct limits_hold *h = hold(&b, 0, "ip1", "site", &rules);
+    assert_int_equal(lend(&b, h, 1).messages, 0);
+    uint64_t id = look(&b, 0).id;
+    assert_true(limits_part_set(b.limits, 0, id, 1, 1000, b.now));
+    limits_release(h, b.now);
+    for (int i = 0; i < 20; i++) {
+        pass(&b, SECOND);
+        limits_release(hold(&b, 0, "ip1", i % 2 == 0 ? "one" : "two", NULL), b.now);
+    }
+    assert_int_equal(look(&b, 0).tokens, 1000);
+    assert_true(limits_part_set(b.limits, 0, id, 0, 0, b.now));
+    assert_true(limits_part_end(b.limits, 0, id, b.now));
+    end_bed(&b);
+}
+
 /* Another rule is another limit; none is none; keys are of name, owner, unit and rule. */
 static void rules_make_keys(void **state)
 {
@@ -258,6 +307,8 @@ int main(void)
         cmocka_unit_test(what_is_owed_stays),
         cmocka_unit_test(wants_follow_what_is_used),
         cmocka_unit_test(an_idle_part_is_kept_until_it_is_full),
+        cmocka_unit_test(a_part_that_grows_is_used_soon),
+        cmocka_unit_test(an_idle_meter_keeps_its_part),
         cmocka_unit_test(rules_make_keys),
         cmocka_unit_test(tenants_wait_for_their_part_too),
     };
