@@ -75,6 +75,14 @@ struct cluster_module {
     int (*watch)(struct cluster_client *c, const char *bucket, cluster_watcher *tell, void *ctx);
 };
 
+/* Find or make a bucket, and be told of all its keys. errors: of both */
+static inline int cluster_module_follow(const struct cluster_module *m, struct cluster_client *c,
+                                        const char *bucket, cluster_watcher *tell, void *ctx)
+{
+    int err = m->bucket(c, bucket);
+    return err != 0 ? err : m->watch(c, bucket, tell, ctx);
+}
+
 /* The module's one symbol; static storage. */
 typedef const struct cluster_module *cluster_module_get(void);
 const struct cluster_module *sluice_cluster_module(void);

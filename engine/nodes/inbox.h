@@ -17,8 +17,8 @@ struct told {
     struct told *next;
     uint64_t revision;
     size_t len; /* of the value */
-    bool
-        is_put; /* else the key was removed. Of the key "": the end of what there was, else its begin */
+    /* Else the key was removed. Of the key "": the end of what there was, else its begin. */
+    bool is_put;
     char key[INBOX_KEY_MAX + 1];
     char value[];
 };

@@ -44,8 +44,7 @@ static void hear_lesson(void *ctx, const char *key, const void *data, size_t len
 
 int lessons_open(struct lessons *s, struct cluster_client *client)
 {
-    int err = s->module->bucket(client, BUCKET);
-    err = err != 0 ? err : s->module->watch(client, BUCKET, hear_lesson, s);
+    int err = cluster_module_follow(s->module, client, BUCKET, hear_lesson, s);
     if (err == 0) {
         s->client = client;
         s->next = limits_reaction_end(s->limits);

@@ -67,10 +67,9 @@ struct nodes {
     struct node_entry own;
     uint64_t own_revision;
     usec_t next_beat, next_look, own_seen; /* boot time */
-    bool has_bucket, has_lessons, has_orders, is_refused, has_double, is_joined;
+    bool has_bucket, has_lessons, has_orders, has_limits, is_refused, has_double, is_joined;
     bool has_number; /* it is right since the servers were last in contact */
     bool told_full, told_unnumbered;
-    bool has_limits;
     struct member_lease lease;
     struct unseen_number unseen[NODES_MAX]; /* [unseen_count] */
     size_t unseen_count;
@@ -303,10 +302,9 @@ static struct cluster_client *client_of(const struct nodes *n)
 
 static int open_bucket(struct nodes *n, struct cluster_client *client)
 {
-    int err = n->module->is_connected(client) ? n->module->bucket(client, BUCKET) : ERR_CLOSED;
-    if (err == 0) {
-        err = n->module->watch(client, BUCKET, hear_node, n);
-    }
+    int err = n->module->is_connected(client)
+                  ? cluster_module_follow(n->module, client, BUCKET, hear_node, n)
+                  : ERR_CLOSED;
     n->has_bucket = err == 0;
     return err;
 }
@@ -405,6 +403,8 @@ static void renew_lease(struct nodes *n, usec_t sent)
     if (!member_lease_renew(&n->lease, sent, now)) {
         member_lease_begin(&n->lease, 1, sent); /* nobody takes over what has no log */
     }
+    /* Before parts may be used again: others may have taken what we had when the lease lapsed. */
+    shared_limits_heed(&n->limits, n->lease.lapses);
     usec_t left = n->lease.begun + MEMBER_SHARES_FOR - now;
     limits_part_until(n->engine->limits, clock_mono() + left);
 }

@@ -26,7 +26,8 @@ struct shared_orders;
 MUST_USE int nodes_new(struct engine *engine, struct nodes **ret);
 /* errors: -errno */
 MUST_USE int nodes_start(struct nodes *n);
-/* Says to the others that this node leaves, and ends the thread. Waits for a server 2 s at most. */
+/* Gives back parts of rates, says to the others that this node leaves, and ends the thread. Waits for
+ * servers 4 s at most. */
 void nodes_stop(struct nodes *n);
 void nodes_free(struct nodes *n);
 

@@ -66,8 +66,7 @@ static void hear_limit(void *ctx, const char *key, const void *data, size_t len,
 
 int shared_limits_open(struct shared_limits *s, struct cluster_client *client)
 {
-    int err = s->module->bucket(client, BUCKET);
-    err = err != 0 ? err : s->module->watch(client, BUCKET, hear_limit, s);
+    int err = cluster_module_follow(s->module, client, BUCKET, hear_limit, s);
     if (err == 0) {
         s->client = client;
     }
@@ -354,13 +353,18 @@ static int work_gone(struct shared_limits *s, struct turn *turn)
     return err;
 }
 
+void shared_limits_heed(struct shared_limits *s, uint32_t lapses)
+{
+    if (lapses != s->lapses) {
+        s->lapses = lapses;
+        void_all(s);
+    }
+}
+
 bool shared_limits_work(struct shared_limits *s, const struct shared_limits_turn *of, usec_t now)
 {
     struct turn turn = {.of = of, .now = now};
-    if (of->lapses != s->lapses) {
-        s->lapses = of->lapses;
-        void_all(s);
-    }
+    shared_limits_heed(s, of->lapses);
     if (s->client == NULL) {
         return false;
     }

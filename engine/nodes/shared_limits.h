@@ -45,7 +45,7 @@ struct shared_limits {
 /* What a turn of the thread knows. */
 struct shared_limits_turn {
     uint16_t node;   /* this node's number; 0: none yet */
-    uint32_t lapses; /* of the lease (member.h): another one than before: all parts are void */
+    uint32_t lapses; /* of the lease, as for shared_limits_heed */
     bool may_use;    /* the lease permits shares */
     bool is_end;     /* this node leaves: all is given back */
 };
@@ -56,6 +56,8 @@ void shared_limits_init(struct shared_limits *s, struct limits *limits,
 void shared_limits_fini(struct shared_limits *s); /* the client is closed */
 /* errors: of the module */
 MUST_USE int shared_limits_open(struct shared_limits *s, struct cluster_client *client);
+/* All parts are void at once when these are other lapses of the lease (member.h) than before. */
+void shared_limits_heed(struct shared_limits *s, uint32_t lapses);
 /* Take and give what is due. now: CLOCK_BOOTTIME. true: there is more to do at once */
 bool shared_limits_work(struct shared_limits *s, const struct shared_limits_turn *turn, usec_t now);
 

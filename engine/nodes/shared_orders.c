@@ -61,8 +61,7 @@ static void hear_order(void *ctx, const char *key, const void *data, size_t len,
 
 int shared_orders_open(struct shared_orders *s, struct cluster_client *client)
 {
-    int err = s->module->bucket(client, BUCKET);
-    err = err != 0 ? err : s->module->watch(client, BUCKET, hear_order, s);
+    int err = cluster_module_follow(s->module, client, BUCKET, hear_order, s);
     if (err == 0) {
         s->client = client;
     }

@@ -29,9 +29,8 @@ enum order_kind {
 
 struct order {
     uint64_t id; /* 1, 2, ..; never used again; 0: not in a book */
-    uint64_t
-        shared; /* of an order that holds at all nodes of a cluster, the same at each; 0: at this
-                      * node alone */
+    /* Of an order that holds at all nodes of a cluster, the same at each; 0: at this node alone. */
+    uint64_t shared;
     enum order_kind kind;
     bool is_once; /* only mail that was received before `created` */
     struct selector selector;

@@ -1,0 +1,210 @@
+/* Parts of rates against a bucket in memory: engine/nodes/shared_limits.h. */
+#include "base/error.h"
+#include "engine/limit/limits_part.h"
+#include "engine/nodes/shared_limits.h"
+#include "tests/unit/limits_bed.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The servers: one key. */
+static struct {
+    char text[512];
+    uint64_t revision;
+    bool is_silent, is_contested;
+} server;
+static uint16_t late_node;
+
+static bool is_connected(struct cluster_client *c)
+{
+    return true;
+}
+
+static int bucket(struct cluster_client *c, const char *name)
+{
+    return 0;
+}
+
+static int watch(struct cluster_client *c, const char *name, cluster_watcher *tell, void *ctx)
+{
+    return 0;
+}
+
+static int get(struct cluster_client *c, const char *name, const char *key,
+               struct cluster_value *ret)
+{
+    if (server.is_silent || server.revision == 0) {
+        return server.is_silent ? -ETIMEDOUT : ERR_MISSING;
+    }
+    *ret = (struct cluster_value){strdup(server.text), strlen(server.text), server.revision};
+    return 0;
+}
+
+static int swap(struct cluster_client *c, const char *name, const char *key, struct slice value,
+                uint64_t revision, uint64_t *ret_revision)
+{
+    if (server.is_silent) {
+        return -ETIMEDOUT;
+    }
+    if (server.is_contested || revision != server.revision) {
+        server.is_contested = false;
+        server.revision++;
+        return ERR_AGAIN;
+    }
+    (void)snprintf(server.text, sizeof(server.text), "%.*s", (int)value.len, value.data);
+    *ret_revision = ++server.revision;
+    return 0;
+}
+
+static const struct cluster_module module = {
+    .is_connected = is_connected, .bucket = bucket, .watch = watch, .get = get, .swap = swap};
+
+static bool is_late(void *ctx, uint16_t node)
+{
+    return node == late_node;
+}
+
+static void ignore(void *ctx)
+{
+}
+
+struct node {
+    struct bed b;
+    struct shared_limits s;
+    struct limits_hold *h;
+    usec_t boot;
+};
+
+/* Node 1 with mail for a site of 100/s and a burst of 10. The clock is real: only spans matter. */
+static void set_up_node(struct node *n)
+{
+    const struct limit_rules rules = {.site.messages = per(100, SECOND)};
+    server.revision = 0;
+    server.is_silent = server.is_contested = false;
+    late_node = 0;
+    make_bed(&n->b);
+    n->b.now = clock_mono();
+    n->boot = 1000 * SECOND;
+    shared_limits_init(&n->s, n->b.limits, &module);
+    n->s.wake = ignore;
+    n->s.is_late = is_late;
+    limits_part_begin(n->b.limits, ignore, NULL);
+    limits_part_until(n->b.limits, n->b.now + HOUR);
+    assert_int_equal(shared_limits_open(&n->s, (struct cluster_client *)&server), 0);
+    n->h = hold(&n->b, 0, "ip1", "site", &rules);
+    assert_int_equal(lend(&n->b, n->h, 1).why, LIMIT_BY_SHARE);
+}
+
+static void tear_down_node(struct node *n)
+{
+    shared_limits_fini(&n->s);
+    limits_release(n->h, n->b.now);
+    end_bed(&n->b);
+}
+
+static void work(struct node *n, uint32_t lapses, bool may_use, bool is_end)
+{
+    const struct shared_limits_turn turn = {1, lapses, may_use, is_end};
+    n->boot += SECOND / 50;
+    (void)shared_limits_work(&n->s, &turn, n->boot);
+}
+
+static uint32_t share(struct node *n)
+{
+    struct limits_part_view v;
+    assert_true(limits_part_look(n->b.limits, 0, n->b.now, &v));
+    return v.share;
+}
+
+static void who_is_alone_takes_all_and_gives_it_back(void **state)
+{
+    struct node n;
+    (void)state;
+    set_up_node(&n);
+    work(&n, 0, true, false);
+    assert_int_equal(share(&n), 10);
+    assert_string_equal(server.text, "1 0 0 1:10:10");
+    work(&n, 0, true, true);
+    assert_int_equal(share(&n), 0);
+    assert_null(strchr(server.text, ':'));
+    tear_down_node(&n);
+}
+
+/* The lease ran out and was renewed before anybody asked: what others may have taken is not used for
+ * a moment, whatever the new lease permits. */
+static void a_lapse_is_heeded_before_the_next_turn(void **state)
+{
+    struct node n;
+    (void)state;
+    set_up_node(&n);
+    work(&n, 0, true, false);
+    shared_limits_heed(&n.s, 1);
+    assert_int_equal(share(&n), 0);
+    limits_part_until(n.b.limits, n.b.now + HOUR);
+    assert_int_equal(lend(&n.b, n.h, 1).why, LIMIT_BY_SHARE);
+    work(&n, 1, true, false);
+    assert_int_equal(share(&n), 10);
+    tear_down_node(&n);
+}
+
+static void what_others_have_is_theirs_until_they_are_late(void **state)
+{
+    struct node n;
+    (void)state;
+    set_up_node(&n);
+    (void)snprintf(server.text, sizeof(server.text), "1 0 0 2:10:10");
+    server.revision = 7;
+    work(&n, 0, true, false);
+    assert_int_equal(share(&n), 0);
+    assert_non_null(strstr(server.text, "1:0:10 2:10:10")); /* our want is told */
+    late_node = 2;
+    work(&n, 0, true, false);
+    assert_int_equal(share(&n), 10);
+    assert_null(strstr(server.text, "2:"));
+    tear_down_node(&n);
+}
+
+static void a_lost_race_is_run_again(void **state)
+{
+    struct node n;
+    (void)state;
+    set_up_node(&n);
+    server.is_contested = true;
+    work(&n, 0, true, false);
+    assert_int_equal(share(&n), 0);
+    server.revision = 0;
+    work(&n, 0, true, false);
+    assert_int_equal(share(&n), 10);
+    tear_down_node(&n);
+}
+
+static void servers_that_are_silent_give_nothing(void **state)
+{
+    struct node n;
+    (void)state;
+    set_up_node(&n);
+    server.is_silent = true;
+    work(&n, 0, true, false);
+    assert_int_equal(share(&n), 0);
+    n.s.retry = 0;
+    server.is_silent = false;
+    work(&n, 0, false, false); /* no lease */
+    assert_int_equal(share(&n), 0);
+    work(&n, 0, true, false);
+    assert_int_equal(share(&n), 10);
+    tear_down_node(&n);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_is_alone_takes_all_and_gives_it_back),
+        cmocka_unit_test(a_lapse_is_heeded_before_the_next_turn),
+        cmocka_unit_test(what_others_have_is_theirs_until_they_are_late),
+        cmocka_unit_test(a_lost_race_is_run_again),
+        cmocka_unit_test(servers_that_are_silent_give_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
