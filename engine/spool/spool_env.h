@@ -19,6 +19,7 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "engine/spool/spool_change.h"
 #include "engine/spool/spool_flow.h"
 #include "engine/spool/spool_guard.h"
 #include "engine/spool/spool_page.h"
@@ -137,12 +138,14 @@ struct spool_store {
     /* writer only: damage, see spool_inspect.h */
     int64_t phantoms[SPOOL_TABLE_COUNT]; /* records that a table counts and does not have; changes
                                           * while nobody reads */
-    bool was_killed;                     /* the last stop was no orderly one */
-    bool is_whole;                       /* opened, contents and all */
-    bool counts_differ;                  /* a table has fewer records than it says */
-    bool must_look;                      /* LMDB has met a page that it could not use */
-    bool has_mended;                     /* the next start is to look at everything */
-    struct spool_lost *lost;             /* heap, lost_count */
+    spool_listener *listener;            /* NULL: nobody keeps a copy; see spool_change.h */
+    void *listener_ctx;
+    bool was_killed;         /* the last stop was no orderly one */
+    bool is_whole;           /* opened, contents and all */
+    bool counts_differ;      /* a table has fewer records than it says */
+    bool must_look;          /* LMDB has met a page that it could not use */
+    bool has_mended;         /* the next start is to look at everything */
+    struct spool_lost *lost; /* heap, lost_count */
     unsigned lost_count;
     uint64_t suspects[SPOOL_GUARD_PAGES]; /* pages that turned out to be bad */
     unsigned suspect_count;
@@ -189,6 +192,16 @@ struct spool_reader {
         uint64_t part;
     } verified[SPOOL_VERIFIED_SLOTS];
 };
+
+/* Say what the writer changes to whoever keeps a copy. */
+static inline void spool_tell(struct spool_store *s, enum spool_change_kind kind, uint64_t id,
+                              uint32_t number, struct slice bytes)
+{
+    if (s->listener != NULL) {
+        const struct spool_change change = {kind, id, number, bytes};
+        s->listener(s->listener_ctx, &change);
+    }
+}
 
 /* Remember the newest commit as good. */
 void spool_note_commit(struct spool_store *s);

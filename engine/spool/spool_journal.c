@@ -100,6 +100,7 @@ int spool_journal_message(struct spool_store *s, const struct spool_envelope *en
         return ERR_LIMIT;
     }
     spool_message_encode(&m, at, bytes);
+    spool_tell(s, SPOOL_CHANGE_MESSAGE, envelope->id, 0, slice_make(at, bytes));
     *ret = (struct spool_position){SPOOL_INCOMING, s->next_sequence++, envelope->id,
                                    spool_flow_of(s, envelope)};
     return 0;
@@ -108,6 +109,7 @@ int spool_journal_message(struct spool_store *s, const struct spool_envelope *en
 int spool_journal_removal(struct spool_store *s, const struct spool_position *position)
 {
     assert(position->class == SPOOL_INCOMING);
+    spool_tell(s, SPOOL_CHANGE_REMOVED, position->id, 0, SLICE(""));
     return add_frame(&s->journal, FRAME_REMOVAL, position->id, position->time, 0) != NULL
                ? 0
                : ERR_LIMIT;

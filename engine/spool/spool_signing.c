@@ -103,6 +103,7 @@ int spool_put_signing(struct spool_txn *t, uint64_t id, const struct spool_signi
     int r = spool_table_put(t, SPOOL_TABLE_SIGNING, &key, spool_blob_bytes(len), &at);
     if (r == 0) {
         spool_blob_encode(slice_make(bytes, len), &key, at);
+        spool_tell(t->store, SPOOL_CHANGE_SIGNING, id, 0, slice_make(at, spool_blob_bytes(len)));
     }
     return r;
 }

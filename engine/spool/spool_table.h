@@ -64,6 +64,8 @@ MUST_USE int spool_get_number(struct spool_txn *t, enum spool_table table, const
 MUST_USE int spool_put_number(struct spool_txn *t, enum spool_table table, const char *name,
                               uint64_t number);
 
+/* All records of a message but its place in the queue; in spool_txn.c. */
+MUST_USE int spool_remove_records(struct spool_txn *t, uint64_t id);
 /* The entry of a message that has none; in spool_txn.c. */
 MUST_USE int spool_queue_at(struct spool_txn *t, const struct spool_position *position);
 /* An INCOMING entry of the next sequence for a message that has none; in spool_txn.c. */

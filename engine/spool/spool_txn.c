@@ -49,13 +49,21 @@ int spool_put_chunk(struct spool_txn *t, uint64_t id, uint32_t chunk, struct sli
         return ERR_LIMIT;
     }
     const struct spool_key key = spool_key_part(id, chunk);
-    return put_blob(t, SPOOL_TABLE_BODY, &key, bytes);
+    int r = put_blob(t, SPOOL_TABLE_BODY, &key, bytes);
+    if (r == 0) {
+        spool_tell(t->store, SPOOL_CHANGE_BODY, id, chunk, bytes);
+    }
+    return r;
 }
 
 int spool_put_recipients(struct spool_txn *t, uint64_t id, uint32_t batch, struct slice packed)
 {
     const struct spool_key key = spool_key_part(id, batch);
-    return put_blob(t, SPOOL_TABLE_RECIPIENTS, &key, packed);
+    int r = put_blob(t, SPOOL_TABLE_RECIPIENTS, &key, packed);
+    if (r == 0) {
+        spool_tell(t->store, SPOOL_CHANGE_RECIPIENTS, id, batch, packed);
+    }
+    return r;
 }
 
 int spool_queue_at(struct spool_txn *t, const struct spool_position *p)
@@ -109,7 +117,7 @@ static int unstage(struct spool_txn *t, uint64_t id)
 }
 
 static int put_records(struct spool_txn *t, const struct spool_envelope *envelope,
-                       struct slice packed_recipients, struct slice body)
+                       struct slice packed_recipients, struct slice body, bool is_told)
 {
     struct spool_message m = {.envelope = *envelope};
     const uint64_t id = envelope->id;
@@ -136,6 +144,12 @@ static int put_records(struct spool_txn *t, const struct spool_envelope *envelop
         return r;
     }
     spool_message_encode(&m, at, bytes);
+    if (!is_told && packed_recipients.len > SPOOL_INLINE_RECIPIENT_BYTES) {
+        spool_tell(t->store, SPOOL_CHANGE_RECIPIENTS, id, 0, packed_recipients);
+    }
+    if (!is_told) {
+        spool_tell(t->store, SPOOL_CHANGE_MESSAGE, id, 0, slice_make(at, bytes));
+    }
     if (packed_recipients.len > SPOOL_INLINE_RECIPIENT_BYTES) {
         /* Put, not appended: replacing a leftover, it cannot fail half-way through the message. */
         const struct spool_key batch = spool_key_part(id, 0);
@@ -153,7 +167,7 @@ int spool_put_message(struct spool_txn *t, const struct spool_envelope *envelope
                       struct slice packed_recipients, struct slice body,
                       struct spool_position *ret_position)
 {
-    int r = put_records(t, envelope, packed_recipients, body);
+    int r = put_records(t, envelope, packed_recipients, body, false);
     const uint32_t flow = spool_flow_of(t->store, envelope);
     if (r == 0 && envelope->not_before > 0) {
         *ret_position =
@@ -169,7 +183,7 @@ int spool_put_journaled(struct spool_txn *t, const struct spool_envelope *envelo
                         struct slice packed_recipients, struct slice body,
                         const struct spool_position *position)
 {
-    int r = put_records(t, envelope, packed_recipients, body);
+    int r = put_records(t, envelope, packed_recipients, body, true); /* as the journal had it */
     return r == 0 ? spool_queue_at(t, position) : r;
 }
 
@@ -192,6 +206,7 @@ int spool_discard(struct spool_txn *t, uint64_t id, bool *ret_done)
     if (r != 0) {
         return r == ERR_MISSING ? 0 : r;
     }
+    spool_tell(t->store, SPOOL_CHANGE_REMOVED, id, 0, SLICE(""));
     r = parts_del_all(t, SPOOL_TABLE_BODY, id);
     if (r == 0) {
         r = parts_del_all(t, SPOOL_TABLE_RECIPIENTS, id);
@@ -217,16 +232,18 @@ static int states_del(struct spool_txn *t, uint64_t id)
 
 int spool_remove(struct spool_txn *t, const struct spool_position *position)
 {
-    const uint64_t id = position->id;
+    spool_tell(t->store, SPOOL_CHANGE_REMOVED, position->id, 0, SLICE(""));
     int r = queue_del(t, position);
-    if (r != 0) {
-        return r;
-    }
+    return r != 0 ? r : spool_remove_records(t, position->id);
+}
+
+int spool_remove_records(struct spool_txn *t, uint64_t id)
+{
     const struct spool_key key = spool_key_id(id);
     struct slice record;
     uint32_t chunks = UINT32_MAX;
     uint32_t batches = UINT32_MAX;
-    r = spool_table_find(t, SPOOL_TABLE_MESSAGE, &key, &record);
+    int r = spool_table_find(t, SPOOL_TABLE_MESSAGE, &key, &record);
     if (r == 0) {
         if (!spool_message_peek(record, &chunks, &batches)) {
             chunks = batches = UINT32_MAX;
@@ -269,10 +286,12 @@ static int states_load(struct spool_txn *t, const struct spool_key *key, char *s
 }
 
 static int reason_set(struct spool_txn *t, uint64_t id, uint32_t index,
-                      const struct spool_reason *reason)
+                      enum spool_recipient_state state, const struct spool_reason *reason)
 {
     const struct spool_key key = spool_key_part(id, index);
     if (reason == NULL) {
+        const char byte = (char)state;
+        spool_tell(t->store, SPOOL_CHANGE_RESULT, id, index, slice_make(&byte, 1));
         uint64_t count;
         int r = spool_table_count(t, SPOOL_TABLE_REASON, &count);
         if (r != 0 || count == 0) {
@@ -286,6 +305,7 @@ static int reason_set(struct spool_txn *t, uint64_t id, uint32_t index,
     int r = spool_table_put(t, SPOOL_TABLE_REASON, &key, bytes, &at);
     if (r == 0) {
         memcpy(at, record, bytes);
+        spool_tell(t->store, SPOOL_CHANGE_REASON, id, index, slice_make(record, bytes));
     }
     return r;
 }
@@ -314,12 +334,13 @@ int spool_set_recipient(struct spool_txn *t, uint64_t id, uint32_t recipient_cou
     }
     spool_blob_encode(slice_make(states, count), &key, at);
     bool keeps_reason = state == SPOOL_RECIPIENT_DEFERRED || state == SPOOL_RECIPIENT_FAILED;
-    return reason_set(t, id, index, keeps_reason ? reason : NULL);
+    return reason_set(t, id, index, state, keeps_reason ? reason : NULL);
 }
 
 int spool_forget_failures(struct spool_txn *t, uint64_t id)
 {
     struct slice found, record;
+    spool_tell(t->store, SPOOL_CHANGE_NOTIFIED, id, 0, SLICE(""));
     uint64_t found_id = id;
     uint32_t number = 0;
     int r = 0;
@@ -358,6 +379,7 @@ int spool_requeue(struct spool_txn *t, const struct spool_position *from,
     r = spool_table_put(t, SPOOL_TABLE_STATE, &key, SPOOL_RETRY_BYTES, &at);
     if (r == 0) {
         spool_retry_encode(retry, to->id, at);
+        spool_tell(t->store, SPOOL_CHANGE_RETRY, to->id, 0, slice_make(at, SPOOL_RETRY_BYTES));
     }
     return r;
 }

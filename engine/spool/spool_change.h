@@ -1,0 +1,72 @@
+/* What the writer changes about messages, told to whoever keeps a copy of them elsewhere, and the
+ * same changes made in another spool. A change says all that the copy needs, so nothing is read
+ * back; what it says is in the bytes of the spool's own records (spool_record.h), which have
+ * checksums under their keys.
+ *
+ * Places in the queue are no changes: a spool whose messages have none gives them places when it is
+ * opened (spool_repair.h), by their retry records and by when their senders want them. A message
+ * that moves to quarantine tells of nothing, so the copy keeps it as it was. Lists of suppressed
+ * addresses are not told of either. */
+#ifndef ENGINE_SPOOL_CHANGE_H
+#define ENGINE_SPOOL_CHANGE_H
+
+#include "base/attr.h"
+#include "engine/spool/spool_store.h"
+
+#include <stdint.h>
+
+enum spool_change_kind {
+    SPOOL_CHANGE_MESSAGE, /* bytes: its record. All of it is there: what is outside came before */
+    SPOOL_CHANGE_BODY,    /* number: of the chunk; bytes: its payload */
+    SPOOL_CHANGE_RECIPIENTS, /* number: of the batch; bytes: packed addresses */
+    SPOOL_CHANGE_RESULT,   /* number: of the recipient; bytes: 1, its state, which has no reason */
+    SPOOL_CHANGE_REASON,   /* number: of the recipient; bytes: its record, which has the state */
+    SPOOL_CHANGE_NOTIFIED, /* the sender was told of the failures that it has reasons for */
+    SPOOL_CHANGE_RETRY,    /* bytes: the record */
+    SPOOL_CHANGE_SIGNING,  /* bytes: the record */
+    SPOOL_CHANGE_REMOVED,  /* nothing of the message is to be delivered any more */
+    SPOOL_CHANGE_KIND_COUNT
+};
+
+struct spool_change {
+    enum spool_change_kind kind;
+    uint64_t id;        /* of the message */
+    uint32_t number;    /* as the kind says, or 0 */
+    struct slice bytes; /* as the kind says, or empty; valid during the call */
+};
+
+/* Called for each change while a transaction or a batch of the journal is made, in order. What is
+ * told counts only when that is committed. */
+typedef void spool_listener(void *ctx, const struct spool_change *change);
+
+/* From now on the listener is told; NULL: nobody is. Thread: the writer. */
+void spool_store_listen(struct spool_store *s, spool_listener *tell, void *ctx);
+
+/* The transaction stores no message of the journal that it absorbs but this one, as its delivery has ended:
+ * the listener is told that it is gone. */
+void spool_tell_removed(struct spool_store *s, uint64_t id);
+
+/* Make a change in this spool. Again is no error, and what is said of a message that is not there
+ * does nothing.
+ *
+ * errors  ERR_CORRUPT: the change is none that the spool would have told of; storage */
+MUST_USE int spool_apply_change(struct spool_txn *t, const struct spool_change *change);
+
+/* Tell of a message as it is in the tables, a piece at a time, so that its copy is whole again where
+ * all that was told before is gone. */
+struct spool_retelling {
+    uint64_t id;    /* of the message under way; all zero: begin with the first one */
+    uint32_t stage; /* of this file */
+    uint32_t next;  /* number of the next piece of that stage */
+};
+
+/* Go on by about so many bytes, from the newest commit. Between begin and end of a reader of this
+ * thread; the listener that is told may be another than the store's.
+ *
+ * ret_bytes  what was told, about
+ * errors     ERR_MISSING: all messages have been told of, and so have pieces that wait for theirs;
+ *            ERR_AGAIN: a page cannot be read for now; storage. A message that is damaged is passed over */
+MUST_USE int spool_retell(struct spool_reader *r, struct spool_retelling *at, size_t budget,
+                          spool_listener *tell, void *ctx, size_t *ret_bytes);
+
+#endif
