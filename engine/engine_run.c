@@ -28,6 +28,7 @@
 #include "engine/outbound/sts_fetcher.h"
 #include "engine/outbound/tls_reporter.h"
 #include "engine/post/in_core.h"
+#include "engine/replica/replica.h"
 #include "engine/report/api_routes.h"
 #include "engine/report/drain.h"
 #include "engine/report/order_report.h"
@@ -298,6 +299,12 @@ static void warn_of_dane(const struct engine *e)
     }
 }
 
+static void wake_writer(void *ctx)
+{
+    const struct engine *e = ctx;
+    mailbox_wake(e->boxes.writer);
+}
+
 /* The threads that a message meets on its way. */
 static int build_mail_threads(struct engine *e)
 {
@@ -325,6 +332,11 @@ static int build_mail_threads(struct engine *e)
     }
     if (err == 0) {
         warn_of_dane(e);
+        err = e->config->cluster.has_log
+                  ? replica_new(e->store, e->config->cluster.max_bytes, wake_writer, e, &e->replica)
+                  : 0;
+    }
+    if (err == 0) {
         err = spool_writer_new(e, &e->writer);
     }
     return err;
@@ -479,6 +491,7 @@ static void stop_threads(struct engine *e)
         signer_stop(e->signers[i]);
     }
     spool_writer_stop(e->writer);
+    nodes_stop_log(e->nodes);
     if (e->feed != NULL) {
         event_feed_stop(e->feed);
     }
@@ -493,7 +506,6 @@ static void free_all(struct engine *e)
     clerk_free(e->clerks[0]);
     clerk_free(e->clerks[1]);
     series_free(e->series);
-    nodes_free(e->nodes);
     queue_figures_keeper_free(e->figures);
     for (uint32_t i = 0; e->scheds != NULL && i < e->sched_count; i++) {
         sched_thread_free(e->scheds[i]);
@@ -504,7 +516,9 @@ static void free_all(struct engine *e)
     for (uint32_t i = 0; e->signers != NULL && i < e->signer_count; i++) {
         signer_free(e->signers[i]);
     }
+    nodes_free(e->nodes);
     spool_writer_free(e->writer); /* its list runs through messages, which the activator frees */
+    replica_free(e->replica);
     activator_free(e->activator);
     assert(in_core_count(e) == 0); /* what was in memory had its result, or was freed just now */
     auth_free(e->auth);

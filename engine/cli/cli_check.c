@@ -169,6 +169,7 @@ static void check_sync(struct findings *f, const struct config *c, const char *m
 static void check_cluster(struct findings *f, const struct config *c)
 {
     const struct config_cluster *k = &c->cluster;
+    const struct cluster_log_module *log_module = NULL;
     const struct cluster_module *module = NULL;
     char text[CLUSTER_LOADER_TEXT];
     if (k->node == NULL) {
@@ -178,7 +179,7 @@ static void check_cluster(struct findings *f, const struct config *c)
     check_file(f, c, CONFIG_SECTION_CLUSTER, 0, "tls_ca_file", k->tls_ca_file);
     check_file(f, c, CONFIG_SECTION_CLUSTER, 0, "tls_certificate", k->tls_certificate);
     check_file(f, c, CONFIG_SECTION_CLUSTER, 0, "tls_key", k->tls_key);
-    if (cluster_loader_load(k->module, &module, text) != 0) {
+    if (cluster_loader_load(k->module, &module, &log_module, text) != 0) {
         add_cluster(f, c, k->module != NULL ? "module" : "node", false, text);
     }
     for (size_t i = 0; i < k->servers.count; i++) {

@@ -1,7 +1,10 @@
 /* `sluice repair --salvage`: a spool that the daemon cannot open is built anew from what can be
- * read of it. Works on the files themselves; the daemon must not run. */
+ * read of it. Works on the files themselves; the daemon must not run. `--from-log`: a spool that is
+ * lost is made anew from what servers of a cluster have of it. */
 #include "base/error.h"
 #include "engine/cli/cli.h"
+#include "engine/cli/cli_options.h"
+#include "engine/nodes/log_restore.h"
 #include "engine/spool/spool_salvage.h"
 
 #include <sysexits.h>
@@ -40,18 +43,48 @@ static void print_sum(const struct cli *cli, const struct config *config,
                   "mail of the journal is not in this list: the next start takes it over\n");
 }
 
+static int restore(const struct cli *cli, const struct config *config, const char *node)
+{
+    char text[LOG_RESTORE_TEXT];
+    struct log_restore r;
+    if (config->cluster.servers.count == 0) {
+        (void)fprintf(cli->err, "sluice repair: --from-log: there are no servers to ask; write "
+                                "cluster { node = \"...\"  servers = {...} }\n");
+        return EX_CONFIG;
+    }
+    int err = log_restore(config, node, &r, text);
+    if (err != 0) {
+        (void)fprintf(cli->err, "sluice repair: %s; there is no spool in %s\n", text,
+                      config->spool.path);
+        return err == ERR_CLOSED || err == ERR_LOCKED ? EX_TEMPFAIL : EX_IOERR;
+    }
+    (void)fprintf(cli->err,
+                  "%llu messages in %s; %llu frames, %llu of them void, %llu unreadable, %llu "
+                  "bytes\n",
+                  (unsigned long long)r.messages, config->spool.path, (unsigned long long)r.frames,
+                  (unsigned long long)r.void_frames, (unsigned long long)r.damaged,
+                  (unsigned long long)r.bytes);
+    return EX_OK;
+}
+
 int cli_repair(const struct cli *cli, const struct cli_args *args)
 {
     struct config *config = NULL;
     char text[256] = "";
-    if (!cli_has(args, "salvage")) {
+    if (cli_has(args, "salvage") == cli_has(args, "from-log")) {
         (void)fprintf(cli->err,
                       "sluice repair: say --salvage: it builds the spool anew from what can "
-                      "be read; stop the daemon first\n");
+                      "be read; or --from-log NODE: from what the cluster's servers have; stop "
+                      "the daemon first\n");
         return EX_USAGE;
     }
     int code = cli_config(cli, false, &config);
     if (code != 0) {
+        return code;
+    }
+    if (cli_has(args, "from-log")) {
+        code = restore(cli, config, cli_value(args, "from-log"));
+        config_free(config);
         return code;
     }
     const struct spool_options options = {.path = config->spool.path,

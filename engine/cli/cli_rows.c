@@ -83,13 +83,18 @@ const struct cli_row cli_rows[] = {
     {.name = "repair",
      .run = cli_repair,
      .operands = "",
-     .options = OPTIONS({"salvage", 0, CLI_FLAG, NULL, "build the spool anew, keep the old file"}),
-     .summary = "build a damaged spool anew from what can be read",
+     .options = OPTIONS({"salvage", 0, CLI_FLAG, NULL, "build the spool anew, keep the old file"},
+                        {"from-log", 0, CLI_TEXT, "NODE",
+                         "make a lost spool anew from the node's log on the cluster's servers"}),
+     .summary = "build a damaged or lost spool anew",
      .help = "For a spool that the daemon refuses to open; it must not run. Reads every page of "
              "data.mdb by\n"
              "itself, and lists each message: kept; may-repeat, when who has it is lost or when it "
              "may be an\n"
-             "old copy; lost. The damaged file stays beside the new one as data.mdb.damaged-N.\n"},
+             "old copy; lost. The damaged file stays beside the new one as data.mdb.damaged-N.\n"
+             "With --from-log the node's disk is lost, and its mail is what the servers of cluster "
+             "{ } have:\n"
+             "the log is taken from whoever still writes it, and becomes a spool.\n"},
     {.name = "explain",
      .run = cli_explain,
      .operands = "DOMAIN",

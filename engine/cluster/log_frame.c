@@ -33,15 +33,19 @@ static bool is_item_right(const struct log_item *item)
     switch (item->kind) {
     case LOG_ITEM_RECEPTION:
     case LOG_ITEM_RETRY:
-    case LOG_ITEM_CARRIED:
+    case LOG_ITEM_SIGNING:
         return item->id > 0 && item->number == 0 && has_bytes;
     case LOG_ITEM_BODY:
     case LOG_ITEM_RECIPIENTS:
+    case LOG_ITEM_REASON:
         return item->id > 0 && has_bytes;
     case LOG_ITEM_RESULT:
         return item->id > 0 && item->bytes.len == 1;
     case LOG_ITEM_DONE:
+    case LOG_ITEM_NOTIFIED:
         return item->id > 0 && item->number == 0 && !has_bytes;
+    case LOG_ITEM_BOUND:
+        return item->number == 0 && !has_bytes;
     case LOG_ITEM_ADOPTED:
         return item->id > 0 && item->number > 0 && item->number <= UINT16_MAX && !has_bytes;
     case LOG_ITEM_FENCE:

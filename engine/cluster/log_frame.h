@@ -29,10 +29,13 @@ enum log_item_kind {
     LOG_ITEM_RECIPIENTS, /* id; number of the batch; bytes: packed recipients of a large envelope */
     LOG_ITEM_RESULT,     /* id; number of the recipient; bytes: 1, the spool's state of it */
     LOG_ITEM_RETRY,      /* id; bytes: the spool's retry record */
-    LOG_ITEM_CARRIED,    /* as a reception: a message whose frame is about to be purged */
+    LOG_ITEM_SIGNING,    /* id; bytes: the spool's record of its signatures */
     LOG_ITEM_DONE,       /* id: nothing of it is to be delivered any more */
     LOG_ITEM_ADOPTED,    /* id: sequence up to which the log of node `number` was taken over */
-    LOG_ITEM_FENCE, /* number: the node that holds the log from here on; alone, with serial 0 */
+    LOG_ITEM_FENCE,    /* number: the node that holds the log from here on; alone, with serial 0 */
+    LOG_ITEM_REASON,   /* id; number of the recipient; bytes: the spool's record: state and reply */
+    LOG_ITEM_NOTIFIED, /* id: its sender was told of the failures that it has reasons for */
+    LOG_ITEM_BOUND,    /* id: how many deliveries a crash of its writer may repeat, 0 as well */
     LOG_ITEM_KIND_COUNT
 };
 

@@ -96,6 +96,7 @@ struct config_cluster {
     struct config_texts servers, monitors;
     int replicas;
     bool has_log;
+    uint64_t max_bytes; /* of the log */
 };
 
 /* Quotas of a day each. */

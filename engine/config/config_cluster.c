@@ -87,11 +87,6 @@ static void check_node(struct config_loader *l, const struct config_cluster *k)
                         "%d have no majority that one more would not have; write 1, 3 or 5",
                         k->replicas);
     }
-    if (k->has_log) {
-        config_complain(l, place_of(l, "log"), "log",
-                        "the log is not built yet, and nothing would take over this node's mail; "
-                        "write log = no");
-    }
 }
 
 void config_check_cluster(struct config_loader *l, const struct config *c)

@@ -185,9 +185,17 @@ const struct config_option config_options[] = {
         "On how many servers each value is kept, when this node is the first that asks for it: 1, "
         "3 "
         "or 5. With 1 the cluster is as alive as that one server."),
-    BOOL("log", CLUSTER(has_log), "no",
-         "Ship every accepted message to the servers before it is acknowledged, so that others can "
-         "deliver it when this node is lost. Not built yet: `yes` is refused."),
+    BOOL(
+        "log", CLUSTER(has_log), "no",
+        "Have every change of the queue stored by the servers before it is acknowledged: a message "
+        "is accepted when it is on this disk and on a majority of the servers, so that losing mail "
+        "takes both. `sluice repair --from-log` makes a spool of it."),
+    SIZE(
+        "max_bytes", CLUSTER(max_bytes), "4G", MEGA(256),
+        "The most that this node's log takes on each server. New mail is refused with 452 while "
+        "the "
+        "queue takes more than two fifths of it, as keeping the log short needs as much again. Set "
+        "when the stream is made."),
     TEXT("module", CLUSTER(module), NULL, "where it was installed", 4000,
          "The file of the module that speaks to the servers; loaded only where `node` is set."),
     /* --- http ------------------------------------------------------------------------------------- */

@@ -538,6 +538,12 @@ static const char *why_closed(uint32_t gate)
     if ((gate & ENGINE_GATE_DRAINING) != 0) {
         return "the daemon is draining: no mail is taken";
     }
+    if ((gate & ENGINE_GATE_LOG) != 0) {
+        return "the cluster's servers do not store mail at the moment";
+    }
+    if ((gate & ENGINE_GATE_LOG_FULL) != 0) {
+        return "insufficient room in the cluster's log";
+    }
     return (gate & ENGINE_GATE_BROKEN) != 0 ? "the spool does not work at the moment"
                                             : "insufficient system storage";
 }

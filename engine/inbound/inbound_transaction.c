@@ -111,6 +111,16 @@ static void accept_envelope(struct inbound *c)
         smtp_server_answer(&c->smtp, 452, "4.3.1", "Insufficient system storage", now);
         return;
     }
+    if ((gate & ENGINE_GATE_LOG_FULL) != 0) {
+        count_refusal(c);
+        smtp_server_answer(&c->smtp, 452, "4.3.1", "Insufficient room in the cluster's log", now);
+        return;
+    }
+    if ((gate & ENGINE_GATE_LOG) != 0) {
+        count_refusal(c);
+        smtp_server_answer(&c->smtp, 451, "4.3.0", "Cluster not available, try again later", now);
+        return;
+    }
     if ((gate & ENGINE_GATE_BROKEN) != 0) {
         count_refusal(c);
         smtp_server_answer(&c->smtp, 452, "4.3.0", "Queue not available, try again later", now);

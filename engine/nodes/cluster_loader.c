@@ -8,6 +8,7 @@
 #include <string.h>
 
 int cluster_loader_load(const char *path, const struct cluster_module **ret,
+                        const struct cluster_log_module **ret_log,
                         char text[static CLUSTER_LOADER_TEXT])
 {
     const char *file = path != NULL ? path : SLUICE_MODULE_PATH;
@@ -18,10 +19,13 @@ int cluster_loader_load(const char *path, const struct cluster_module **ret,
         return ERR_MISSING;
     }
     void *symbol = dlsym(object, CLUSTER_MODULE_SYMBOL);
+    void *log_symbol = dlsym(object, CLUSTER_LOG_MODULE_SYMBOL);
     cluster_module_get *get = NULL;
+    cluster_log_module_get *get_log = NULL;
     memcpy(&get, &symbol, sizeof(get)); /* C has no conversion between the two */
+    memcpy(&get_log, &log_symbol, sizeof(get_log));
     const struct cluster_module *module = get == NULL ? NULL : get();
-    if (module == NULL || module->version != CLUSTER_MODULE_VERSION) {
+    if (module == NULL || get_log == NULL || module->version != CLUSTER_MODULE_VERSION) {
         (void)snprintf(text, CLUSTER_LOADER_TEXT,
                        "%.200s is the module of another version of sluice; install the one of %s",
                        file, SLUICE_VERSION);
@@ -29,5 +33,6 @@ int cluster_loader_load(const char *path, const struct cluster_module **ret,
         return ERR_SYNTAX;
     }
     *ret = module;
+    *ret_log = get_log();
     return 0;
 }

@@ -3,6 +3,7 @@
 #define ENGINE_CLUSTER_LOADER_H
 
 #include "base/attr.h"
+#include "engine/nodes/cluster_log_module.h"
 #include "engine/nodes/cluster_module.h"
 
 #define CLUSTER_LOADER_TEXT 400
@@ -10,8 +11,10 @@
 /* The module stays loaded until the process ends, as its library has threads.
  *
  * path    NULL: where it was installed
+ * ret_log its other table
  * errors  ERR_MISSING: it cannot be loaded; ERR_SYNTAX: it is another version's. text says why */
 MUST_USE int cluster_loader_load(const char *path, const struct cluster_module **ret,
+                                 const struct cluster_log_module **ret_log,
                                  char text[static CLUSTER_LOADER_TEXT]);
 
 #endif

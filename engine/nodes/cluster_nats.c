@@ -10,6 +10,8 @@
  *
  * Concurrency: `buckets` and `watches` grow only, under `lock`; entries below their counts are
  * immutable. The rest is set at open, or atomic. */
+#include "engine/nodes/cluster_nats.h"
+
 #include "base/attr.h"
 #include "base/error.h"
 #include "engine/nodes/cluster_module.h"
@@ -58,7 +60,7 @@ struct cluster_client {
     _Atomic bool is_closing;
 };
 
-static int error_of(natsStatus s)
+int cluster_nats_error(natsStatus s)
 {
     switch ((int)s) {
     case NATS_OK:
@@ -112,9 +114,8 @@ static natsStatus set_tls(natsOptions *o, const struct cluster_options *from)
     return s;
 }
 
-static natsStatus set_options(struct cluster_client *c, const struct cluster_options *from)
+natsStatus cluster_nats_set(natsOptions *o, const struct cluster_options *from)
 {
-    natsOptions *o = c->options;
     const char **servers = calloc(from->server_count, sizeof(*servers));
     if (servers == NULL) {
         return NATS_NO_MEMORY;
@@ -125,7 +126,7 @@ static natsStatus set_options(struct cluster_client *c, const struct cluster_opt
     natsStatus s = natsOptions_SetServers(o, servers, (int)from->server_count);
     free(servers);
     s = s != NATS_OK ? s : natsOptions_SetName(o, from->name);
-    s = s != NATS_OK ? s : natsOptions_SetTimeout(o, c->timeout_ms);
+    s = s != NATS_OK ? s : natsOptions_SetTimeout(o, from->timeout / 1000);
     s = s != NATS_OK ? s : natsOptions_SetMaxReconnect(o, -1);
     s = s != NATS_OK ? s : natsOptions_SetReconnectWait(o, RECONNECT_MS);
     s = s != NATS_OK ? s : natsOptions_SetReconnectJitter(o, RECONNECT_MS, RECONNECT_MS);
@@ -133,13 +134,19 @@ static natsStatus set_options(struct cluster_client *c, const struct cluster_opt
     s = s != NATS_OK ? s : natsOptions_SetPingInterval(o, PING_MS);
     s = s != NATS_OK ? s : natsOptions_SetMaxPingsOut(o, 2);
     s = s != NATS_OK ? s : natsOptions_SetFailRequestsOnDisconnect(o, true);
-    s = s != NATS_OK ? s : natsOptions_SetErrorHandler(o, on_error, c);
-    s = s != NATS_OK ? s : natsOptions_SetReconnectedCB(o, on_connected, c);
-    s = s != NATS_OK ? s : natsOptions_SetRetryOnFailedConnect(o, true, on_connected, c);
     if (s == NATS_OK && from->credentials != NULL) {
         s = natsOptions_SetUserCredentialsFromFiles(o, from->credentials, NULL);
     }
     return s != NATS_OK ? s : set_tls(o, from);
+}
+
+static natsStatus set_options(struct cluster_client *c, const struct cluster_options *from)
+{
+    natsOptions *o = c->options;
+    natsStatus s = cluster_nats_set(o, from);
+    s = s != NATS_OK ? s : natsOptions_SetErrorHandler(o, on_error, c);
+    s = s != NATS_OK ? s : natsOptions_SetReconnectedCB(o, on_connected, c);
+    return s != NATS_OK ? s : natsOptions_SetRetryOnFailedConnect(o, true, on_connected, c);
 }
 
 static void client_close(struct cluster_client *c)
@@ -187,7 +194,7 @@ static int client_open(const struct cluster_options *options, struct cluster_cli
     }
     if (s != NATS_OK) {
         client_close(c);
-        return error_of(s);
+        return cluster_nats_error(s);
     }
     *ret = c;
     return 0;
@@ -244,7 +251,7 @@ static int client_bucket(struct cluster_client *c, const char *name)
         }
     }
     if (s != NATS_OK) {
-        return error_of(s);
+        return cluster_nats_error(s);
     }
     int err = 0;
     (void)pthread_mutex_lock(&c->lock);
@@ -271,7 +278,7 @@ static int client_get(struct cluster_client *c, const char *bucket, const char *
     }
     natsStatus s = kvStore_Get(&entry, store, key);
     if (s != NATS_OK) {
-        return error_of(s);
+        return cluster_nats_error(s);
     }
     int len = kvEntry_ValueLen(entry);
     void *data = malloc((size_t)len + 1);
@@ -290,7 +297,7 @@ static int client_put(struct cluster_client *c, const char *bucket, const char *
     if (store == NULL) {
         return ERR_MISSING;
     }
-    return error_of(kvStore_Put(ret_revision, store, key, value.data, (int)value.len));
+    return cluster_nats_error(kvStore_Put(ret_revision, store, key, value.data, (int)value.len));
 }
 
 static int client_swap(struct cluster_client *c, const char *bucket, const char *key,
@@ -313,13 +320,13 @@ static int client_swap(struct cluster_client *c, const char *bucket, const char 
         free(is.data);
         return (err == 0 || err == ERR_MISSING) && now != revision ? ERR_AGAIN : -EIO;
     }
-    return error_of(s);
+    return cluster_nats_error(s);
 }
 
 static int client_remove(struct cluster_client *c, const char *bucket, const char *key)
 {
     kvStore *store = find_store(c, bucket);
-    return store == NULL ? ERR_MISSING : error_of(kvStore_Delete(store, key));
+    return store == NULL ? ERR_MISSING : cluster_nats_error(kvStore_Delete(store, key));
 }
 
 /* --- watches ---------------------------------------------------------------------------------- */

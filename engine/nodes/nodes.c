@@ -14,6 +14,7 @@
 #include "engine/nodes/cluster_loader.h"
 #include "engine/nodes/inbox.h"
 #include "engine/nodes/lessons.h"
+#include "engine/nodes/log_keeper.h"
 #include "engine/nodes/node_numbers.h"
 #include "engine/nodes/server_probe.h"
 #include "engine/nodes/shared_limits.h"
@@ -55,11 +56,13 @@ struct nodes {
     const struct config_cluster *config;
     const struct cluster_module *module;
     struct post post;
+    char client_name[64];
     pthread_mutex_t lock;
     struct inbox inbox;
     struct lessons lessons;
     struct shared_orders orders;
     struct shared_limits limits;
+    struct log_keeper *log; /* NULL: no log */
 
     /* owner thread only */
     struct seen_node seen[NODES_MAX]; /* [seen_count], by name */
@@ -80,6 +83,7 @@ struct nodes {
 
     /* any thread, atomic */
     _Atomic(struct cluster_client *) client; /* NULL until the servers were found fit */
+    _Atomic uint16_t joined_number;          /* 0: it is not joined, or has no number */
 };
 
 /* It goes on while the machine sleeps, which the monotonic clock does not. */
@@ -262,18 +266,11 @@ static bool are_servers_fit(struct nodes *n)
     return answered > 0;
 }
 
-/* errors: of the module's open; ERR_AGAIN: no server that will do answers yet */
-static int open_client(struct nodes *n)
+static struct cluster_options options_of(const struct nodes *n)
 {
     const struct config_cluster *k = n->config;
-    char name[64];
-    struct cluster_client *client = NULL;
-    if (!are_servers_fit(n)) {
-        return ERR_AGAIN;
-    }
-    (void)snprintf(name, sizeof(name), "sluice %s", k->node);
-    const struct cluster_options options = {
-        .name = name,
+    return (struct cluster_options){
+        .name = n->client_name,
         .servers = k->servers.items,
         .server_count = k->servers.count,
         .credentials = k->credentials,
@@ -283,6 +280,16 @@ static int open_client(struct nodes *n)
         .replicas = k->replicas,
         .timeout = TIMEOUT,
     };
+}
+
+/* errors: of the module's open; ERR_AGAIN: no server that will do answers yet */
+static int open_client(struct nodes *n)
+{
+    struct cluster_client *client = NULL;
+    if (!are_servers_fit(n)) {
+        return ERR_AGAIN;
+    }
+    const struct cluster_options options = options_of(n);
     int err = n->module->open(&options, &client);
     if (err != 0) {
         refuse(n, "the client", err_str(err));
@@ -486,6 +493,9 @@ static void publish(struct nodes *n)
     if (client != NULL) {
         n->module->describe(client, server);
     }
+    /* Relaxed: a number, which orders nothing. */
+    atomic_store_explicit(&n->joined_number, n->is_joined ? n->own.number : 0,
+                          memory_order_relaxed);
     (void)pthread_mutex_lock(&n->lock);
     struct nodes_view *v = &n->view;
     v->is_connected = is_connected;
@@ -572,6 +582,34 @@ static void run_nodes(void *arg)
     }
 }
 
+/* --- what the log needs of its node ----------------------------------------------------------- */
+
+static struct cluster_client *client_for_log(void *ctx)
+{
+    return client_of(ctx);
+}
+
+static uint16_t number_for_log(void *ctx)
+{
+    struct nodes *n = ctx;
+    return atomic_load_explicit(&n->joined_number, memory_order_relaxed);
+}
+
+static int make_log(struct nodes *n, const struct cluster_log_module *module)
+{
+    const struct log_keeper_node node = {
+        .replica = n->engine->replica,
+        .name = n->config->node,
+        .max_bytes = n->config->max_bytes,
+        .options = options_of(n),
+        .module = n->module,
+        .client = client_for_log,
+        .number = number_for_log,
+        .ctx = n,
+    };
+    return log_keeper_new(&node, module, &n->log);
+}
+
 /* --- start and stop --------------------------------------------------------------------------- */
 
 int nodes_new(struct engine *engine, struct nodes **ret)
@@ -590,6 +628,7 @@ int nodes_new(struct engine *engine, struct nodes **ret)
     n->config = config;
     inbox_init(&n->inbox, INBOX_MAX);
     n->view.self = config->node;
+    (void)snprintf(n->client_name, sizeof(n->client_name), "sluice %s", config->node);
     (void)pthread_mutex_init(&n->lock, NULL); /* cannot fail with default attributes on Linux */
     lessons_init(&n->lessons, engine->limits, NULL, config->node);
     n->lessons.wake = wake;
@@ -604,13 +643,17 @@ int nodes_new(struct engine *engine, struct nodes **ret)
     n->limits.is_late = is_late;
     n->limits.ctx = n;
     limits_part_begin(engine->limits, wake, n);
-    int err = cluster_loader_load(config->module, &n->module, text);
+    const struct cluster_log_module *log_module = NULL;
+    int err = cluster_loader_load(config->module, &n->module, &log_module, text);
     if (err != 0) {
         log_error("cluster: %s", text);
     }
     n->lessons.module = n->orders.module = n->limits.module = n->module;
     err = err != 0 ? err : spool_reader_new(engine->store, &n->reader);
     err = err != 0 ? err : post_init(&n->post, 1);
+    if (err == 0 && engine->replica != NULL) {
+        err = make_log(n, log_module);
+    }
     if (err != 0) {
         nodes_free(n);
         return err;
@@ -630,6 +673,9 @@ int nodes_new(struct engine *engine, struct nodes **ret)
 int nodes_start(struct nodes *n)
 {
     int err = n == NULL ? 0 : post_open(&n->post, 1);
+    if (n != NULL && err == 0 && n->log != NULL) {
+        err = log_keeper_start(n->log);
+    }
     return n == NULL || err != 0 ? err : post_start(&n->post, "cluster", run_nodes, n);
 }
 
@@ -640,11 +686,19 @@ void nodes_stop(struct nodes *n)
     }
 }
 
+void nodes_stop_log(struct nodes *n)
+{
+    if (n != NULL && n->log != NULL) {
+        log_keeper_stop(n->log);
+    }
+}
+
 void nodes_free(struct nodes *n)
 {
     if (n == NULL) {
         return;
     }
+    log_keeper_free(n->log);
     if (n->module != NULL) {
         n->module->close(client_of(n));
     }

@@ -29,6 +29,8 @@ MUST_USE int nodes_start(struct nodes *n);
 /* Gives back parts of rates, says to the others that this node leaves, and ends the thread. Waits for
  * servers 4 s at most. */
 void nodes_stop(struct nodes *n);
+/* When the spool writer has ended, which the log outlives. */
+void nodes_stop_log(struct nodes *n);
 void nodes_free(struct nodes *n);
 
 struct node_view {

@@ -3,8 +3,10 @@
 #include "engine/nodes/nodes_report.h"
 
 #include "base/error.h"
+#include "engine/config/config.h"
 #include "engine/http/clerk.h"
 #include "engine/nodes/nodes.h"
+#include "engine/replica/replica.h"
 #include "engine/state/engine.h"
 #include "engine/tally/exposition.h"
 
@@ -87,6 +89,20 @@ static void set_totals(json_t *end, const struct nodes_view *v)
     (void)json_object_set_new(end, "absent", absent);
 }
 
+/* The log of this node; NULL without one, or out of memory. */
+static json_t *log_object(const struct engine *e)
+{
+    struct replica_view r;
+    if (e->replica == NULL) {
+        return NULL;
+    }
+    replica_look(e->replica, &r);
+    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:b}", "open", r.is_open, "epoch",
+                     (json_int_t)r.epoch, "place", (json_int_t)r.place, "bytes", (json_int_t)r.size,
+                     "max_bytes", (json_int_t)e->config->cluster.max_bytes, "retelling",
+                     r.is_retelling);
+}
+
 void nodes_report_list(struct clerk *k, struct api_call *c)
 {
     if (k->engine->nodes == NULL) {
@@ -104,6 +120,10 @@ void nodes_report_list(struct clerk *k, struct api_call *c)
         api_put(c, NULL);
     } else {
         set_totals(end, v);
+    }
+    json_t *log = end == NULL ? NULL : log_object(k->engine);
+    if (log != NULL) {
+        (void)json_object_set_new(end, "log", log);
     }
     if (end != NULL && v->is_joined) {
         api_set_time(end, "joined", v->joined);
@@ -151,6 +171,32 @@ static void put_one(struct buf *out, const char *name, enum exposition_kind kind
     exposition_sample(out, name, NULL, value);
 }
 
+static void put_log(struct buf *out, const struct engine *e)
+{
+    struct replica_view r;
+    replica_look(e->replica, &r);
+    put_one(out, "sluice_log_open", EXPOSITION_GAUGE,
+            "1 while the cluster's servers store what this node's queue does.", r.is_open);
+    put_one(out, "sluice_log_bytes", EXPOSITION_GAUGE, "What this node's log takes on each server.",
+            (double)r.size);
+    put_one(out, "sluice_log_max_bytes", EXPOSITION_GAUGE, "What it may take.",
+            (double)e->config->cluster.max_bytes);
+    put_one(out, "sluice_log_batches_total", EXPOSITION_COUNTER, "Batches that were acknowledged.",
+            (double)r.batches);
+    put_one(out, "sluice_log_failed_batches_total", EXPOSITION_COUNTER,
+            "Batches that were not acknowledged in time.", (double)r.failed_batches);
+    put_one(out, "sluice_log_frames_total", EXPOSITION_COUNTER, "Frames of these batches.",
+            (double)r.frames);
+    put_one(out, "sluice_log_written_bytes_total", EXPOSITION_COUNTER,
+            "Bytes of changes in these frames.", (double)r.bytes);
+    put_one(out, "sluice_log_wait_seconds_total", EXPOSITION_COUNTER,
+            "Time that batches waited for their acknowledgement.",
+            (double)r.waited / (double)USEC_PER_SEC);
+    put_one(out, "sluice_log_retellings_total", EXPOSITION_COUNTER,
+            "Times that all mail was written anew, so that what was in front could be purged.",
+            (double)r.retellings);
+}
+
 void nodes_report_metrics(struct buf *out, const struct engine *e)
 {
     if (e->nodes == NULL) {
@@ -188,5 +234,8 @@ void nodes_report_metrics(struct buf *out, const struct engine *e)
             "Rates that this node has or wants a part of.", (double)v->limits);
     put_one(out, "sluice_cluster_limit_puts_total", EXPOSITION_COUNTER,
             "Times that this node changed what it has of one.", (double)v->limit_puts);
+    if (e->replica != NULL) {
+        put_log(out, e);
+    }
     free(v);
 }

@@ -416,10 +416,9 @@ static void put_flow(struct page *p)
     static const struct {
         enum engine_gate gate;
         const char *text;
-    } gates[] = {{ENGINE_GATE_LOW_SPACE, "low space"},
-                 {ENGINE_GATE_BROKEN, "broken"},
-                 {ENGINE_GATE_STOPPING, "stopping"},
-                 {ENGINE_GATE_DRAINING, "draining"}};
+    } gates[] = {{ENGINE_GATE_LOW_SPACE, "low space"}, {ENGINE_GATE_BROKEN, "broken"},
+                 {ENGINE_GATE_STOPPING, "stopping"},   {ENGINE_GATE_DRAINING, "draining"},
+                 {ENGINE_GATE_LOG, "no log"},          {ENGINE_GATE_LOG_FULL, "log full"}};
     exposition_family(&p->out, "sluice_gate_closed", EXPOSITION_GAUGE,
                       "1: intake is refused, and when it is broken or stopping dispatch stops.");
     for (size_t i = 0; i < sizeof(gates) / sizeof(gates[0]); i++) {

@@ -20,10 +20,9 @@
 static const struct {
     enum engine_gate gate;
     const char *text;
-} gates[] = {{ENGINE_GATE_LOW_SPACE, "low space"},
-             {ENGINE_GATE_BROKEN, "broken"},
-             {ENGINE_GATE_STOPPING, "stopping"},
-             {ENGINE_GATE_DRAINING, "draining"}};
+} gates[] = {{ENGINE_GATE_LOW_SPACE, "low space"}, {ENGINE_GATE_BROKEN, "broken"},
+             {ENGINE_GATE_STOPPING, "stopping"},   {ENGINE_GATE_DRAINING, "draining"},
+             {ENGINE_GATE_LOG, "no log"},          {ENGINE_GATE_LOG_FULL, "log full"}};
 
 static json_t *gate_list(const struct engine *e)
 {

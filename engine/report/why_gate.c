@@ -148,6 +148,30 @@ static usec_t held_since(const struct engine *e)
     return first;
 }
 
+/* Deliveries go on until the bound is reached. */
+static void put_log(struct why *w, int level)
+{
+    char age[WHY_SPAN_TEXT];
+    usec_t since = engine_gate_since(w->clerk->engine, ENGINE_GATE_LOG);
+    json_t *link =
+        why_link(w, level, "no new mail is accepted: the cluster's servers do not store it, for %s",
+                 age_text(w, since, age));
+    put_since(w, link, since);
+    why_next(link, "ask sluice cluster which server answers; the log says what is wrong");
+}
+
+static void put_log_full(struct why *w, int level)
+{
+    char age[WHY_SPAN_TEXT];
+    usec_t since = engine_gate_since(w->clerk->engine, ENGINE_GATE_LOG_FULL);
+    json_t *link = why_link(
+        w, level, "no new mail is accepted: this node's log on the servers is full, for %s",
+        age_text(w, since, age));
+    put_since(w, link, since);
+    why_number(w, link, CONFIG_SECTION_CLUSTER, 0, "max_bytes",
+               (int64_t)w->clerk->engine->config->cluster.max_bytes);
+}
+
 static void put_bound(struct why *w, int level)
 {
     const struct engine *e = w->clerk->engine;
@@ -184,6 +208,12 @@ void why_gates(struct why *w, int level)
     }
     if ((gate & ENGINE_GATE_LOW_SPACE) != 0) {
         put_low_space(w, level);
+    }
+    if ((gate & ENGINE_GATE_LOG) != 0) {
+        put_log(w, level);
+    }
+    if ((gate & ENGINE_GATE_LOG_FULL) != 0) {
+        put_log_full(w, level);
     }
     if ((gate & (ENGINE_GATE_BROKEN | ENGINE_GATE_STOPPING)) == 0) {
         put_bound(w, level);

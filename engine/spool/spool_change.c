@@ -168,6 +168,9 @@ int spool_apply_change(struct spool_txn *t, const struct spool_change *c)
     case SPOOL_CHANGE_REMOVED:
         r = apply_removal(t, c->id);
         break;
+    case SPOOL_CHANGE_BOUND:
+        r = spool_store_bound(t, c->id);
+        break;
     case SPOOL_CHANGE_KIND_COUNT:
         break;
     }
@@ -177,6 +180,7 @@ int spool_apply_change(struct spool_txn *t, const struct spool_change *c)
 /* --- telling anew ----------------------------------------------------------------------------- */
 
 enum stage {
+    WHOLE_SPOOL, /* what is of no message */
     STAGED_NEXT, /* the next reception that is not complete */
     STAGED_BODY,
     STAGED_RECIPIENTS,
@@ -195,8 +199,8 @@ struct teller {
     size_t bytes;
 };
 
-static void tell(struct teller *t, enum spool_change_kind kind, uint64_t id, uint32_t number,
-                 struct slice bytes)
+static void tell_anew(struct teller *t, enum spool_change_kind kind, uint64_t id, uint32_t number,
+                      struct slice bytes)
 {
     const struct spool_change change = {kind, id, number, bytes};
     t->tell(t->ctx, &change);
@@ -269,7 +273,7 @@ static int tell_piece(struct teller *t, struct spool_retelling *at, enum spool_t
         r = damage == ERR_CORRUPT ? 0 : damage;
         at->next = number + 1;
         if (damage == 0) {
-            tell(t, kind, at->id, number, bytes);
+            tell_anew(t, kind, at->id, number, bytes);
         }
     }
     return r;
@@ -287,7 +291,7 @@ static int tell_record(struct teller *t, struct spool_retelling *at)
     }
     r = spool_reader_result(t->reader, spool_message_decode(record, at->id, true, &m), &record);
     if (r == 0) {
-        tell(t, SPOOL_CHANGE_MESSAGE, at->id, 0, record);
+        tell_anew(t, SPOOL_CHANGE_MESSAGE, at->id, 0, record);
         go_to(at, STATES);
     }
     return r;
@@ -307,9 +311,9 @@ static int tell_state(struct teller *t, uint64_t id, uint32_t index, char state)
         r = r == 0 && spool_reason_decode(record, &key, &reason) != 0 ? ERR_MISSING : r;
     }
     if (r == 0) {
-        tell(t, SPOOL_CHANGE_REASON, id, index, record);
+        tell_anew(t, SPOOL_CHANGE_REASON, id, index, record);
     } else if (r == ERR_MISSING) {
-        tell(t, SPOOL_CHANGE_RESULT, id, index, slice_make(&state, 1));
+        tell_anew(t, SPOOL_CHANGE_RESULT, id, index, slice_make(&state, 1));
         r = 0;
     }
     return r;
@@ -327,7 +331,7 @@ static int tell_states(struct teller *t, struct spool_retelling *at)
     if (r == 0 && batch == SPOOL_RETRY_BATCH) { /* the last one */
         struct spool_retry retry;
         if (spool_retry_decode(record, at->id, &retry) == 0) {
-            tell(t, SPOOL_CHANGE_RETRY, at->id, 0, record);
+            tell_anew(t, SPOOL_CHANGE_RETRY, at->id, 0, record);
         }
         go_to(at, SIGNING);
         return 0;
@@ -349,7 +353,7 @@ static int tell_signing(struct teller *t, struct spool_retelling *at)
     struct slice record;
     int r = get(t, SPOOL_TABLE_SIGNING, &key, &record);
     if (r == 0 && spool_signing_is_good(record, &key)) {
-        tell(t, SPOOL_CHANGE_SIGNING, at->id, 0, record);
+        tell_anew(t, SPOOL_CHANGE_SIGNING, at->id, 0, record);
     }
     if (r == 0 || r == ERR_MISSING) {
         go_to(at, NEXT);
@@ -372,10 +376,28 @@ static int next_staged(struct teller *t, struct spool_retelling *at)
     return r;
 }
 
+static int tell_bound(struct teller *t, struct spool_retelling *at)
+{
+    const struct spool_key key = spool_key_name(SPOOL_META_BOUND);
+    struct slice record;
+    uint64_t bound;
+    int r = get(t, SPOOL_TABLE_META, &key, &record);
+    if (r == 0 && spool_number_decode(record, &key, &bound) == 0) {
+        tell_anew(t, SPOOL_CHANGE_BOUND, bound, 0, SLICE(""));
+    }
+    if (r == 0 || r == ERR_MISSING) {
+        go_to(at, STAGED_NEXT);
+        r = 0;
+    }
+    return r;
+}
+
 static int tell_step(struct teller *t, struct spool_retelling *at)
 {
     int r = 0;
     switch ((enum stage)at->stage) {
+    case WHOLE_SPOOL:
+        return tell_bound(t, at);
     case STAGED_NEXT:
         return next_staged(t, at);
     case STAGED_BODY:

@@ -25,12 +25,13 @@ enum spool_change_kind {
     SPOOL_CHANGE_RETRY,    /* bytes: the record */
     SPOOL_CHANGE_SIGNING,  /* bytes: the record */
     SPOOL_CHANGE_REMOVED,  /* nothing of the message is to be delivered any more */
+    SPOOL_CHANGE_BOUND,    /* id: how many deliveries a crash may repeat from now on */
     SPOOL_CHANGE_KIND_COUNT
 };
 
 struct spool_change {
     enum spool_change_kind kind;
-    uint64_t id;        /* of the message */
+    uint64_t id;        /* of the message, or as the kind says */
     uint32_t number;    /* as the kind says, or 0 */
     struct slice bytes; /* as the kind says, or empty; valid during the call */
 };

@@ -15,6 +15,7 @@ int spool_reserve_ids(struct spool_txn *t, uint64_t below)
 
 int spool_store_bound(struct spool_txn *t, uint64_t duplicate_bound)
 {
+    spool_tell(t->store, SPOOL_CHANGE_BOUND, duplicate_bound, 0, SLICE(""));
     return spool_put_number(t, SPOOL_TABLE_META, SPOOL_META_BOUND, duplicate_bound);
 }
 

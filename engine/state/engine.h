@@ -35,6 +35,7 @@ struct nodes;
 struct order_book;
 struct suspensions;
 struct queue_figures_keeper;
+struct replica;
 struct reloader;
 struct return_book;
 struct sched_thread;
@@ -56,7 +57,9 @@ enum engine_gate {
     ENGINE_GATE_BROKEN = 2,    /* the last commit failed: no intake, no dispatch */
     ENGINE_GATE_STOPPING = 4,  /* shutting down: no intake, no dispatch */
     ENGINE_GATE_DRAINING = 8,  /* no intake: report/drain.h */
-    ENGINE_GATE_COUNT = 4,     /* bits */
+    ENGINE_GATE_LOG = 16,      /* no intake: the log does not acknowledge; docs/cluster.md */
+    ENGINE_GATE_LOG_FULL = 32, /* no intake: it has no room */
+    ENGINE_GATE_COUNT = 6,     /* bits */
 };
 
 /* The address book: where each thread takes its letters. Filled by main before the first thread
@@ -79,8 +82,9 @@ struct engine {
     struct event_feed *feed;         /* NULL: no event log that can be read */
     struct spool_writer *writer;
     struct series *series;
-    struct nodes *nodes;   /* NULL: no cluster; nodes.h */
-    struct limits *limits; /* what receivers allow, shared by all transports; limits.h */
+    struct nodes *nodes;     /* NULL: no cluster; nodes.h */
+    struct replica *replica; /* NULL: no log; replica.h */
+    struct limits *limits;   /* what receivers allow, shared by all transports; limits.h */
     struct queue_figures_keeper *figures; /* queue_figures.h */
     struct tally *tally;                  /* counted by the spool writer; see tally.h */
     struct activator *activator;

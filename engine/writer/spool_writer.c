@@ -17,6 +17,7 @@
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
+#include "engine/replica/replica.h"
 #include "engine/reply/reply_set.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
@@ -43,6 +44,8 @@ static const usec_t retry_interval = 500 * USEC_PER_MSEC;
  * the journal's messages to the tables, most of which are delivered a moment later. */
 static const usec_t delivered_patience = 5 * USEC_PER_MSEC;
 static const usec_t touched_patience = 20 * USEC_PER_MSEC;
+/* How long an orderly stop waits for the log. */
+static const usec_t log_patience = 5 * USEC_PER_SEC;
 /* After a write to the journal failed, commits go to the tables for this long. */
 static const usec_t journal_pause = 10 * USEC_PER_SEC;
 
@@ -88,6 +91,10 @@ int spool_writer_new(struct engine *engine, struct spool_writer **ret)
     if (err != 0) {
         spool_writer_free(w);
         return err;
+    }
+    if (engine->replica != NULL) {
+        w->waits_for_log = true;
+        engine_gate_set(engine, ENGINE_GATE_LOG);
     }
     *ret = w;
     return 0;
@@ -227,6 +234,71 @@ static void batch_failed(struct spool_writer *w, int err) ON_ROLE(w->post)
     w->retry_at = clock_mono() + retry_interval;
 }
 
+/* --- the log ---------------------------------------------------------------------------------- */
+
+/* The batch did not get into the log, or nobody knows. Results stay in memory, so deliveries go on
+ * until as many are without a durable result as a crash may repeat. */
+static void wait_for_log(struct spool_writer *w, int err) ON_ROLE(w->post)
+{
+    if (!w->waits_for_log) {
+        log_warning("log: it does not work: %s; new mail is refused until it does", err_str(err));
+        engine_gate_set(w->engine, ENGINE_GATE_LOG);
+        w->waits_for_log = true;
+    }
+    spool_writer_refuse_parts(w, err);
+}
+
+static void log_failed(struct spool_writer *w, int err) ON_ROLE(w->post)
+{
+    settle_failed(&w->settle);
+    wait_for_log(w, err);
+}
+
+/* Whether a batch can be committed; without a log it always can. */
+static bool log_lets(struct spool_writer *w) ON_ROLE(w->post)
+{
+    if (w->engine->replica == NULL) {
+        return true;
+    }
+    if (!replica_is_ready(w->engine->replica)) {
+        wait_for_log(w, ERR_CLOSED);
+        return false;
+    }
+    if (w->waits_for_log) {
+        w->waits_for_log = false;
+        log_info("log: it works, mail is accepted");
+        engine_gate_clear(w->engine, ENGINE_GATE_LOG);
+    }
+    return true;
+}
+
+static void watch_log_room(struct spool_writer *w) ON_ROLE(w->post)
+{
+    if (w->engine->replica == NULL) {
+        return;
+    }
+    bool is_full = replica_is_full(w->engine->replica);
+    bool was_full = (engine_gate(w->engine) & ENGINE_GATE_LOG_FULL) != 0;
+    if (is_full && !was_full) {
+        log_warning("log: it has no room for more mail; new mail is refused with 452");
+        engine_gate_set(w->engine, ENGINE_GATE_LOG_FULL);
+    } else if (!is_full && was_full) {
+        log_info("log: there is room again, mail is accepted");
+        engine_gate_clear(w->engine, ENGINE_GATE_LOG_FULL);
+    }
+}
+
+/* The log is told more of what there is while nothing is to be committed. */
+static void retell(struct spool_writer *w) ON_ROLE(w->post)
+{
+    if (w->engine->replica != NULL && replica_is_retelling(w->engine->replica)) {
+        int err = spool_writer_retell(w);
+        if (err != 0) {
+            log_failed(w, err);
+        }
+    }
+}
+
 /* Opens the store again after a failed commit and writes all results that wait in memory, before
  * any reception is accepted. */
 static void try_again(struct spool_writer *w) ON_ROLE(w->post)
@@ -331,7 +403,8 @@ static enum commit next_commit(struct spool_writer *w) ON_ROLE(w->post)
     bool is_last = is_stopping && !spool_journal_is_empty(w->engine->store);
     bool is_damaged = spool_store_is_damaged(w->engine->store); /* spool_begin examines it */
     if (has_touched || suppressor_is_due(&w->suppressor) || hearings_are_due(&w->hearings) ||
-        is_last || is_damaged || now >= journaled_due(&w->journaled)) {
+        is_last || is_damaged || now >= journaled_due(&w->journaled) ||
+        (w->engine->replica != NULL && replica_wants_tables(w->engine->replica))) {
         return COMMIT_TABLES;
     }
     if (!has_parts && !has_delivered) {
@@ -350,8 +423,8 @@ static int commit(struct spool_writer *w, enum commit *kind) ON_ROLE(w->post)
             return err;
         }
         err = spool_writer_write_journal(w);
-        if (err == 0) {
-            return 0;
+        if (err == 0 || err == ERR_CLOSED) {
+            return err;
         }
         if (err != ERR_LIMIT) {
             log_warning("spool: the journal cannot be written: %s; the tables are used meanwhile",
@@ -377,18 +450,24 @@ static void pass(struct spool_writer *w) ON_ROLE(w->post)
     if (w->part_count > 0) {
         name_keeper_keep(w->engine, w->parts, w->part_count);
     }
-    enum commit kind = w->is_broken ? COMMIT_NOTHING : next_commit(w);
-    if (w->is_broken) {
+    bool may_commit = log_lets(w);
+    enum commit kind = w->is_broken || !may_commit ? COMMIT_NOTHING : next_commit(w);
+    if (w->is_broken && may_commit) {
         try_again(w);
     } else if (kind != COMMIT_NOTHING) {
         int err = commit(w, &kind);
         if (err == 0) {
             spool_writer_committed(w, kind == COMMIT_JOURNAL);
+        } else if (err == ERR_CLOSED) { /* of the log alone */
+            log_failed(w, err);
         } else {
             batch_failed(w, err);
         }
+    } else if (may_commit) {
+        retell(w);
     }
     housekeeping_watch_space(&w->housekeeping);
+    watch_log_room(w);
     reaction_log_write(&w->reactions, clock_mono(), false);
     sync_log(w);
 }
@@ -398,8 +477,10 @@ static void pass(struct spool_writer *w) ON_ROLE(w->post)
 static bool has_rest(const struct spool_writer *w)
 {
     bool has_results = w->touched_due == 0 && !list_is_empty(&w->settle.touched);
-    return !w->is_broken &&
-           (has_results || w->housekeeping.discard_count > 0 || suppressor_is_due(&w->suppressor));
+    bool is_retelling = w->engine->replica != NULL && replica_is_retelling(w->engine->replica);
+    return !w->is_broken && !w->waits_for_log &&
+           (has_results || is_retelling || w->housekeeping.discard_count > 0 ||
+            suppressor_is_due(&w->suppressor));
 }
 
 static usec_t earlier(usec_t a, usec_t b)
@@ -410,16 +491,19 @@ static usec_t earlier(usec_t a, usec_t b)
 static void nap_writer(struct spool_writer *w, bool is_flushed) ON_ROLE(w->post)
 {
     usec_t deadline = USEC_NEVER;
-    if (w->is_broken) {
+    if (w->waits_for_log) {
+        deadline =
+            clock_mono() + retry_interval; /* the keeper of the log wakes this thread before */
+    } else if (w->is_broken) {
         deadline = w->retry_at;
-    } else if ((engine_gate(w->engine) & ENGINE_GATE_LOW_SPACE) != 0) {
+    } else if ((engine_gate(w->engine) & (ENGINE_GATE_LOW_SPACE | ENGINE_GATE_LOG_FULL)) != 0) {
         deadline = clock_mono() + retry_interval;
     }
     if (w->engine->events != NULL && w->engine->events->has_unsynced &&
         w->synced + USEC_PER_SEC < deadline) {
         deadline = w->synced + USEC_PER_SEC;
     }
-    if (!w->is_broken) {
+    if (!w->is_broken && !w->waits_for_log) {
         deadline = earlier(deadline, w->delivered_due == 0 ? USEC_NEVER : w->delivered_due);
         deadline = earlier(deadline, w->touched_due == 0 ? USEC_NEVER : w->touched_due);
         deadline = earlier(deadline, journaled_due(&w->journaled));
@@ -452,6 +536,16 @@ static void write_until_the_end(struct spool_writer *w) ON_ROLE(w->post)
             housekeeping_store_end(
                 w->engine); /* the journal is empty: the next start has none to read */
             return;
+        }
+        if (is_stopping && w->waits_for_log) {
+            usec_t now = clock_mono();
+            w->log_missed = w->log_missed == 0 ? now : w->log_missed;
+            if (now - w->log_missed >= log_patience) {
+                log_warning(
+                    "log: it does not work; what became of the last mail is not stored, and "
+                    "is found out again at the next start");
+                return; /* as after a crash */
+            }
         }
         if (is_stopping && w->is_broken) {
             /* The spool is broken and the results in memory are lost, so their deliveries are

@@ -10,6 +10,7 @@
 #include "engine/post/intake.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
+#include "engine/replica/replica.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
 #include "engine/tally/tally.h"
@@ -45,6 +46,40 @@ void spool_writer_take_part(struct spool_writer *w, struct intake *in, bool is_l
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
+static void begin_replica(struct spool_writer *w, bool is_idle)
+{
+    if (w->engine->replica != NULL) {
+        replica_begin(w->engine->replica, is_idle);
+    }
+}
+
+/* The servers have all of the batch when this returns 0. As with a disk that stalls, waiting must not
+ * stop reclaim, and no RCU pointer of this pass is used after it. */
+static int ship_replica(struct spool_writer *w)
+{
+    if (w->engine->replica == NULL) {
+        return 0;
+    }
+    rcu_sleep();
+    int err = replica_ship(w->engine->replica);
+    rcu_awake();
+    return err;
+}
+
+static int heed_commit(struct spool_writer *w, int err)
+{
+    if (err != 0 && w->engine->replica != NULL) {
+        replica_doubt(w->engine->replica);
+    }
+    return err;
+}
+
+int spool_writer_retell(struct spool_writer *w)
+{
+    begin_replica(w, true);
+    return ship_replica(w);
+}
+
 int spool_writer_write_tables(struct spool_writer *w)
 {
     struct spool_txn *txn;
@@ -53,6 +88,7 @@ int spool_writer_write_tables(struct spool_writer *w)
     if (err != 0) {
         return err;
     }
+    begin_replica(w, false);
     suppressor_begin(&w->suppressor);
     err = journaled_put(&w->journaled, txn);
     if (err == 0) {
@@ -83,6 +119,7 @@ int spool_writer_write_tables(struct spool_writer *w)
         hearings_log(&w->hearings, &w->log);
         err = spool_writer_write_log(w);
     }
+    err = err == 0 ? ship_replica(w) : err;
     if (err != 0) {
         spool_abort(txn);
         return err;
@@ -91,16 +128,18 @@ int spool_writer_write_tables(struct spool_writer *w)
     rcu_sleep();
     err = spool_commit(txn);
     rcu_awake();
-    return err;
+    return heed_commit(w, err);
 }
 
 int spool_writer_write_journal(struct spool_writer *w)
 {
     struct spool_store *store = w->engine->store;
+    begin_replica(w, false);
     int err = settle_write_journal(&w->settle, store);
     for (uint32_t i = 0; err == 0 && i < w->part_count; i++) {
         err = intake_put_journal(w->parts[i], store);
     }
+    err = err == 0 ? ship_replica(w) : err;
     if (err != 0) {
         spool_journal_abort(store);
         return err;
@@ -108,7 +147,7 @@ int spool_writer_write_journal(struct spool_writer *w)
     rcu_sleep(); /* as in spool_writer_write_tables */
     err = spool_journal_commit(store);
     rcu_awake();
-    return err;
+    return heed_commit(w, err);
 }
 
 /* --- after the commit ------------------------------------------------------------------------- */
@@ -237,6 +276,9 @@ void spool_writer_committed(struct spool_writer *w, bool is_journal) ON_ROLE(w->
     w->part_count = 0;
     w->batch_bytes = 0;
     engine_durable(w->engine, durable);
+    if (w->engine->replica != NULL) {
+        replica_committed(w->engine->replica, !is_journal);
+    }
     if (!is_journal) {
         suppressor_committed(&w->suppressor, spool_writer_to_http(w));
         hearings_answer(&w->hearings, 0, w->to_workers);

@@ -17,6 +17,7 @@
 #include "engine/writer/suppressor.h"
 
 struct intake;
+struct replica;
 
 struct spool_writer {
     /* set at creation */
@@ -41,6 +42,8 @@ struct spool_writer {
     bool has_more; /* the batch limit was hit */
     bool rotate;
     bool is_broken;
+    bool waits_for_log; /* nothing is committed: the log has not what was sent to it last */
+    usec_t log_missed;  /* monotonic: since when, while the daemon stops; 0: it does not */
     usec_t retry_at;
     usec_t synced;        /* monotonic: last sync of the event log */
     usec_t delivered_due; /* monotonic: settle.delivered must be written by then; 0: it is empty */
@@ -66,6 +69,8 @@ MUST_USE int spool_writer_write_tables(struct spool_writer *w);
 /* One batch of the journal: the receptions that wait and the removals of delivered messages, whose
  * event lines are written already. errors: ERR_LIMIT: it has no room */
 MUST_USE int spool_writer_write_journal(struct spool_writer *w);
+/* Only a piece of what the log is told anew. errors: of replica_ship */
+MUST_USE int spool_writer_retell(struct spool_writer *w);
 /* The batch is durable: all whom it concerns hear of it. */
 void spool_writer_committed(struct spool_writer *w, bool is_journal) ON_ROLE(w->post);
 /* The parts of the batch, and the changes of lists, are answered with this error. */

@@ -22,7 +22,7 @@ MAY_INCLUDE = {
 # The rooms of engine/ and of bench/, bottom up: a room includes itself and rooms above it in this
 # list. Files that stand in the folder itself are the room of its name.
 ROOMS = [
-    'engine/spool', 'engine/event', 'engine/config', 'engine/reply', 'engine/limit', 'engine/cluster',
+    'engine/spool', 'engine/event', 'engine/config', 'engine/reply', 'engine/limit', 'engine/cluster', 'engine/replica',
     'engine/compose', 'engine/heard', 'engine/key', 'engine/state',
     'engine/post', 'engine/order', 'engine/tally', 'engine/tls_report', 'engine/worker', 'engine/trace', 'engine/outbound',
     'engine/inbound', 'engine/writer', 'engine/signer', 'engine/activator', 'engine/schedule', 'engine/feed',

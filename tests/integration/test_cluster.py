@@ -668,7 +668,7 @@ def test_check(nats, nodes, place):
         assert 'oldest' in api.ask(old, '/v1/cluster')[1][-1]['refusal']
 
     cases = [
-        ({'log': True}, 78, r'sluice\.conf:\d+: log: the log is not built yet'),
+        ({'log': True, 'max_bytes': '1M'}, 78, r'sluice\.conf:\d+: max_bytes: '),
         ({'node': 'a.b'}, 78, r'sluice\.conf:\d+: node: "a\.b" is no name of a node'),
         ({'servers': ['127.0.0.1:4222']}, 78, r'sluice\.conf:\d+: servers: "127\.0\.0\.1:4222" is no address'),
         ({'replicas': 2}, 78, r'sluice\.conf:\d+: replicas: '),

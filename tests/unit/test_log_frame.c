@@ -12,9 +12,12 @@ static const struct log_item items[] = {
     {LOG_ITEM_RECIPIENTS, 5, 0, {"packed", 6}},
     {LOG_ITEM_RESULT, 5, 17, {"D", 1}},
     {LOG_ITEM_RETRY, 5, 0, {"retry", 5}},
-    {LOG_ITEM_CARRIED, 6, 0, {"record", 6}},
+    {LOG_ITEM_SIGNING, 6, 0, {"record", 6}},
     {LOG_ITEM_DONE, 5, 0, {NULL, 0}},
     {LOG_ITEM_ADOPTED, UINT64_MAX, 65535, {NULL, 0}},
+    {LOG_ITEM_REASON, 6, 8, {"record", 6}},
+    {LOG_ITEM_NOTIFIED, 6, 0, {NULL, 0}},
+    {LOG_ITEM_BOUND, 0, 0, {NULL, 0}},
 };
 #define ITEMS (sizeof(items) / sizeof(items[0]))
 

@@ -207,6 +207,15 @@ class NatsClient:
         self.socket.sendall(b'UNSUB 1\r\n')
         return seen
 
+    def request(self, subject):
+        """What answers, as JSON."""
+        self.socket.sendall(f'SUB answer 2\r\nPUB {subject} answer 0\r\n\r\n'.encode())
+        while not (line := self.file.readline()).startswith(b'MSG'):
+            assert line and not line.startswith(b'-ERR'), line
+        answer = json.loads(self.file.read(int(line.split()[-1]) + 2))
+        self.socket.sendall(b'UNSUB 2\r\n')
+        return answer
+
     def settle(self):
         """The server has read what was sent."""
         self.socket.sendall(b'PING\r\n')

@@ -1,0 +1,14 @@
+/* What the two files of the module have in common. Nobody else includes it. */
+#ifndef ENGINE_CLUSTER_NATS_H
+#define ENGINE_CLUSTER_NATS_H
+
+#include "engine/nodes/cluster_module.h"
+
+#include <nats/nats.h>
+
+/* What every connection is set to, but who hears of its events. */
+natsStatus cluster_nats_set(natsOptions *o, const struct cluster_options *from);
+/* libnats's status as an error of the module. */
+int cluster_nats_error(natsStatus s);
+
+#endif

@@ -1,0 +1,342 @@
+/* Owns the connection for the log, its epoch, and what of it is known (struct log_prefix).
+ *
+ * Concurrency: all is the thread's own; it meets the spool writer at the replica, and waits for
+ * servers only. Frames go one behind the other: a batch is seldom more than one. */
+#include "engine/nodes/log_keeper.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/post.h"
+#include "engine/cluster/log_frame.h"
+#include "engine/cluster/log_prefix.h"
+#include "engine/nodes/log_owner.h"
+#include "engine/replica/replica.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define RETRY    (USEC_PER_SEC / 2)
+#define LOOK     (1 * USEC_PER_SEC)
+#define DOUBTFUL (200 * USEC_PER_MSEC) /* between two looks at the same place */
+
+struct log_keeper {
+    struct log_keeper_node node;
+    const struct cluster_log_module *module;
+    struct replica *replica;
+    struct post post;
+
+    /* owner thread only */
+    struct cluster_log *log;
+    struct log_prefix prefix;
+    struct buf fence;
+    uint64_t made;          /* of the stream */
+    uint64_t reported;      /* serial up to which the replica knows of acknowledgements */
+    bool is_open, is_ended; /* ended: somebody else writes it */
+    usec_t next_try, next_look;
+    usec_t paused;  /* nothing is sent before; a frame could not be stored */
+    int complained; /* error of the last complaint; 0: none */
+};
+
+static void wake(void *ctx)
+{
+    struct log_keeper *k = ctx;
+    mailbox_wake(&k->post.box);
+}
+
+/* --- an epoch begins -------------------------------------------------------------------------- */
+
+/* errors: of the module */
+static int find_stream(struct log_keeper *k, struct cluster_log_state *ret)
+{
+    int err = k->module->look(k->log, ret);
+    if (err == ERR_MISSING) {
+        err = k->module->make(k->log, k->node.max_bytes);
+        err = err == 0 || err == ERR_LOCKED ? k->module->look(k->log, ret) : err;
+    }
+    return err;
+}
+
+static void end_for_good(struct log_keeper *k, const char *holder)
+{
+    k->is_ended = true;
+    if (holder != NULL) {
+        log_error("log: node %s has taken over the log of %s; no mail is accepted or delivered",
+                  holder, k->node.name);
+    } else {
+        log_error("log: another process writes the log of node %s; no mail is accepted or "
+                  "delivered until it has ended and this daemon is started again",
+                  k->node.name);
+    }
+}
+
+/* errors: of the module; ERR_AGAIN: the node has not joined, or others were faster */
+static int begin_epoch(struct log_keeper *k, uint16_t number)
+{
+    struct cluster_client *client = k->node.client(k->node.ctx);
+    struct cluster_log_state state;
+    struct log_owner owner;
+    uint64_t place = 0;
+    if (client == NULL || number == 0) {
+        return ERR_AGAIN;
+    }
+    int err = k->log != NULL ? 0 : k->module->open(&k->node.options, k->node.name, &k->log);
+    if (err == 0 && !k->module->is_connected(k->log)) {
+        err = ERR_CLOSED;
+    }
+    err = err != 0 ? err : find_stream(k, &state);
+    err = err != 0 ? err : log_owner_begin(k->node.module, client, k->node.name, &owner);
+    if (err == ERR_LOCKED) {
+        end_for_good(k, owner.holder);
+    }
+    if (err != 0) {
+        return err;
+    }
+    const struct log_frame_id id = {.epoch = owner.epoch};
+    buf_clear(&k->fence);
+    log_frame_begin(&k->fence, number, &id);
+    log_frame_add(&k->fence, &(const struct log_item){.kind = LOG_ITEM_FENCE, .number = number});
+    log_frame_end(&k->fence);
+    err = k->fence.failed ? -ENOMEM
+                          : k->module->send(k->log, state.last + 1, buf_slice(&k->fence), &place);
+    if (err != 0) {
+        return err; /* if it lies there after all, the next epoch's fence comes behind it */
+    }
+    log_prefix_init(&k->prefix, owner.epoch, place);
+    k->made = state.made;
+    k->reported = 0;
+    k->is_open = true;
+    log_info("log: epoch %llu of node %s begins at place %llu", (unsigned long long)owner.epoch,
+             k->node.name, (unsigned long long)place);
+    replica_open(k->replica, number, owner.epoch, place);
+    return 0;
+}
+
+static void try_to_begin(struct log_keeper *k)
+{
+    usec_t now = clock_mono();
+    if (now < k->next_try || k->is_ended) {
+        return;
+    }
+    int err = begin_epoch(k, k->node.number(k->node.ctx));
+    k->next_try = now + RETRY;
+    if (err != 0 && err != ERR_AGAIN && err != k->complained && !k->is_ended) {
+        log_warning("log: it cannot be opened: %s; no mail is accepted meanwhile",
+                    err == ERR_LIMIT ? "the servers have no room for as much as max_bytes"
+                                     : err_str(err));
+        k->complained = err;
+    }
+    k->complained = err == 0 ? 0 : k->complained;
+}
+
+static void end_epoch(struct log_keeper *k)
+{
+    k->is_open = false;
+    replica_close(k->replica);
+}
+
+/* --- frames ----------------------------------------------------------------------------------- */
+
+/* What the prefix says of the epoch. */
+static void tell_replica(struct log_keeper *k)
+{
+    if (k->prefix.acknowledged > k->reported) {
+        k->reported = k->prefix.acknowledged;
+        replica_acknowledged(k->replica, k->reported, k->prefix.valid);
+    }
+    if (k->prefix.mode == LOG_FENCED) {
+        end_epoch(k);
+    }
+}
+
+static void stream_vanished(struct log_keeper *k)
+{
+    log_error("log: the servers have lost it; all mail is told to them anew");
+    log_prefix_vanished(&k->prefix);
+}
+
+/* false: nothing can be done now */
+static bool send_frame(struct log_keeper *k, uint64_t serial)
+{
+    uint64_t at, place = log_prefix_place(&k->prefix, serial);
+    const struct slice frame = replica_frame(k->replica, serial);
+    int err = k->module->send(k->log, place, frame, &at);
+    if (err == 0) {
+        log_prefix_stored(&k->prefix, serial, at);
+    } else if (err == ERR_AGAIN) {
+        log_prefix_refused(&k->prefix, serial, place);
+    } else if (err == ERR_MISSING) {
+        stream_vanished(k);
+    } else {
+        k->paused = clock_mono() + DOUBTFUL;
+        log_prefix_doubt(&k->prefix);
+    }
+    if (err == ERR_LIMIT) {
+        replica_refused(k->replica);
+    }
+    return err == 0;
+}
+
+/* A frame for the writer's next serial, or the first one that the prefix does not have; false: none. */
+static bool send_next(struct log_keeper *k)
+{
+    uint64_t serial = k->prefix.acknowledged + 1;
+    if (k->prefix.mode != LOG_WRITING || replica_frame(k->replica, serial).len == 0) {
+        return false;
+    }
+    if (k->prefix.sent < serial && !log_prefix_next(&k->prefix, &serial)) {
+        return false;
+    }
+    return send_frame(k, serial);
+}
+
+/* What lies in the first place that is not known. */
+static void look_there(struct log_keeper *k)
+{
+    uint64_t place = k->prefix.prefix + 1;
+    struct cluster_value found = {.data = NULL};
+    struct cluster_log_state state;
+    struct log_frame frame;
+    int err = k->module->read(k->log, place, &found);
+    if (err == 0) {
+        bool is_frame = log_frame_read(slice_make(found.data, found.len), &frame) == 0;
+        const struct log_frame_id none = {0, 0}; /* void for all */
+        log_prefix_found(&k->prefix, place, is_frame ? &frame.id : &none);
+        if (k->prefix.mode == LOG_FENCED) {
+            end_for_good(k, NULL);
+        }
+    } else if (err == ERR_MISSING) {
+        err = k->module->look(k->log, &state);
+        if (err == ERR_MISSING || (err == 0 && state.made != k->made)) {
+            stream_vanished(k);
+        } else if (err == 0) {
+            log_prefix_nothing(&k->prefix, place, state.last);
+            if (k->prefix.mode == LOG_FENCED) {
+                end_for_good(k, NULL);
+            }
+        }
+    }
+    free(found.data);
+}
+
+static void watch_size(struct log_keeper *k)
+{
+    struct cluster_log_state state;
+    usec_t now = clock_mono();
+    uint64_t purge = replica_take_purge(k->replica);
+    if (purge != 0) {
+        purge = log_prefix_purge(&k->prefix, purge) + 1;
+        int err = k->module->purge(k->log, purge);
+        if (err != 0) {
+            log_warning("log: what is not needed any more cannot be purged: %s; it will be with "
+                        "the next retelling",
+                        err_str(err));
+        }
+    }
+    if (now < k->next_look && purge == 0) {
+        return;
+    }
+    k->next_look = now + LOOK;
+    int err = k->module->look(k->log, &state);
+    if (err == ERR_MISSING || (err == 0 && state.made != k->made)) {
+        stream_vanished(k);
+    } else if (err == 0) {
+        replica_set_size(k->replica, state.bytes);
+    }
+}
+
+/* Returns how long to nap. */
+static usec_t work(struct log_keeper *k)
+{
+    if (!k->is_open) {
+        try_to_begin(k);
+        return k->is_ended ? LOOK : RETRY;
+    }
+    usec_t now = clock_mono();
+    if (now < k->paused) {
+        return k->paused - now;
+    }
+    while (send_next(k)) {
+        tell_replica(k);
+    }
+    if (k->prefix.mode == LOG_LOOKING) {
+        look_there(k);
+        tell_replica(k);
+        return k->is_open && k->prefix.mode == LOG_LOOKING ? DOUBTFUL : 0;
+    }
+    watch_size(k);
+    tell_replica(k);
+    return k->is_open ? LOOK : 0;
+}
+
+/* A frame waits that can be sent. */
+static bool has_frame(struct log_keeper *k)
+{
+    return k->is_open && k->prefix.mode == LOG_WRITING && clock_mono() >= k->paused &&
+           replica_frame(k->replica, k->prefix.acknowledged + 1).len > 0;
+}
+
+static void run_log_keeper(void *arg)
+{
+    struct log_keeper *k = arg;
+    struct letter letter;
+    post_assert_owner(&k->post);
+    while (!post_must_end(&k->post)) {
+        while (post_take(&k->post, &letter)) {
+            /* nobody writes to it; it is woken only */
+        }
+        usec_t nap = work(k);
+        /* A batch that was handed over since the last look woke nobody. */
+        if (post_nap_prepare(&k->post) && nap > 0 && !has_frame(k)) {
+            post_nap_sleep(&k->post, clock_mono() + nap);
+        }
+        post_nap_finish(&k->post);
+    }
+    if (k->is_open) {
+        end_epoch(k);
+    }
+}
+
+/* --- start and stop --------------------------------------------------------------------------- */
+
+int log_keeper_new(const struct log_keeper_node *node, const struct cluster_log_module *module,
+                   struct log_keeper **ret)
+{
+    struct log_keeper *k = calloc(1, sizeof(*k));
+    if (k == NULL) {
+        return -ENOMEM;
+    }
+    k->node = *node;
+    k->module = module;
+    k->replica = node->replica;
+    buf_init(&k->fence, LOG_FRAME_BYTES_MAX);
+    int err = post_init(&k->post, 1);
+    if (err != 0) {
+        log_keeper_free(k);
+        return err;
+    }
+    replica_set_keeper(k->replica, wake, k);
+    *ret = k;
+    return 0;
+}
+
+int log_keeper_start(struct log_keeper *k)
+{
+    int err = post_open(&k->post, 1);
+    return err != 0 ? err : post_start(&k->post, "log", run_log_keeper, k);
+}
+
+void log_keeper_stop(struct log_keeper *k)
+{
+    post_stop(&k->post);
+}
+
+void log_keeper_free(struct log_keeper *k)
+{
+    if (k == NULL) {
+        return;
+    }
+    k->module->close(k->log);
+    post_fini(&k->post);
+    buf_fini(&k->fence);
+    free(k);
+}

@@ -1,0 +1,265 @@
+/* Owns how a node's log is taken and read. Called by `sluice repair`; runs no thread of its own. */
+#include "engine/nodes/log_restore.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "engine/cluster/log_frame.h"
+#include "engine/config/config.h"
+#include "engine/nodes/cluster_loader.h"
+#include "engine/nodes/log_owner.h"
+#include "engine/replica/replay.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TIMEOUT (5 * USEC_PER_SEC)
+/* How long a server may be without an answer: a leader of servers may just have died. */
+#define PATIENCE (60 * USEC_PER_SEC)
+
+struct restore {
+    const struct config *config;
+    const char *node;
+    const struct cluster_module *module;
+    const struct cluster_log_module *log_module;
+    struct cluster_client *client;
+    struct cluster_log *log;
+    char folder[4096];
+    struct log_restore *figures;
+    char *text;
+    usec_t answered; /* when a server did so last */
+};
+
+/* Whether to ask again, after a moment; else *err is the answer. */
+static bool must_ask_again(struct restore *r, int err)
+{
+    const struct timespec tick = {.tv_nsec = 50000000};
+    usec_t now = clock_mono();
+    bool is_answer = err != -ETIMEDOUT && err != ERR_CLOSED && err != ERR_AGAIN && err != -EIO;
+    r->answered = is_answer ? now : r->answered;
+    if (is_answer || now - r->answered > PATIENCE) {
+        return false;
+    }
+    (void)nanosleep(&tick, NULL); /* a signal only shortens it */
+    return true;
+}
+
+static int look(struct restore *r, struct cluster_log_state *ret)
+{
+    int err;
+    do {
+        err = r->log_module->look(r->log, ret);
+    } while (must_ask_again(r, err));
+    return err;
+}
+
+static int read_place(struct restore *r, uint64_t place, struct cluster_value *ret)
+{
+    int err;
+    do {
+        err = r->log_module->read(r->log, place, ret);
+    } while (must_ask_again(r, err));
+    return err;
+}
+
+static int connect_both(struct restore *r)
+{
+    const struct config_cluster *k = &r->config->cluster;
+    const struct timespec tick = {.tv_nsec = 20000000};
+    int err = cluster_loader_load(k->module, &r->module, &r->log_module, r->text);
+    if (err != 0) {
+        return err;
+    }
+    const struct cluster_options options = {.name = "sluice repair",
+                                            .servers = k->servers.items,
+                                            .server_count = k->servers.count,
+                                            .credentials = k->credentials,
+                                            .tls_ca_file = k->tls_ca_file,
+                                            .tls_certificate = k->tls_certificate,
+                                            .tls_key = k->tls_key,
+                                            .replicas = k->replicas,
+                                            .timeout = TIMEOUT};
+    err = r->module->open(&options, &r->client);
+    err = err != 0 ? err : r->log_module->open(&options, r->node, &r->log);
+    for (usec_t end = clock_mono() + TIMEOUT; err == 0;) {
+        if (r->module->is_connected(r->client) && r->log_module->is_connected(r->log)) {
+            return 0;
+        }
+        err = clock_mono() >= end ? ERR_CLOSED : 0;
+        (void)nanosleep(&tick, NULL); /* a signal only shortens it */
+    }
+    char server[CLUSTER_DESCRIPTION_SIZE] = "";
+    if (r->client != NULL) {
+        r->module->describe(r->client, server);
+    }
+    (void)snprintf(r->text, LOG_RESTORE_TEXT, "no server of cluster { servers } answers: %.200s",
+                   server);
+    return err;
+}
+
+/* The number of the node in the frame at a place. */
+static int read_number(struct restore *r, uint64_t place, uint16_t *ret)
+{
+    struct cluster_value found = {.data = NULL};
+    struct log_frame frame;
+    int err = read_place(r, place, &found);
+    err = err != 0 ? err : log_frame_read(slice_make(found.data, found.len), &frame);
+    *ret = err == 0 ? frame.node : 0;
+    free(found.data);
+    return err;
+}
+
+/* Nothing that the node writes from now on counts; what it wrote before lies in front of the fence.
+ *
+ * ret_place  of the fence */
+static int put_fence(struct restore *r, uint16_t number, uint64_t *ret_place)
+{
+    struct log_owner owner = {.epoch = 0};
+    int err;
+    do {
+        err = log_owner_begin(r->module, r->client, r->node, &owner);
+    } while (must_ask_again(r, err));
+    if (err != 0) {
+        (void)snprintf(r->text, LOG_RESTORE_TEXT, "the log of node %s cannot be taken: %s%s%s",
+                       r->node, err == ERR_LOCKED ? "it belongs to node " : "",
+                       err == ERR_LOCKED ? owner.holder : err_str(err), "");
+        return err;
+    }
+    struct buf fence;
+    buf_init(&fence, LOG_FRAME_BYTES_MAX);
+    const struct log_frame_id id = {.epoch = owner.epoch};
+    log_frame_begin(&fence, number, &id);
+    log_frame_add(&fence, &(const struct log_item){.kind = LOG_ITEM_FENCE, .number = number});
+    log_frame_end(&fence);
+    do { /* a fence that lies there after all is void in front of the one that follows */
+        struct cluster_log_state state;
+        err = fence.failed ? -ENOMEM : look(r, &state);
+        err = err != 0 ? err
+                       : r->log_module->send(r->log, state.last + 1, buf_slice(&fence), ret_place);
+    } while (must_ask_again(r, err));
+    buf_fini(&fence);
+    if (err != 0) {
+        (void)snprintf(r->text, LOG_RESTORE_TEXT, "the log of node %s cannot be fenced: %s",
+                       r->node, err_str(err));
+    }
+    return err;
+}
+
+static int read_frames(struct restore *r, struct replay *replay, uint64_t first, uint64_t fence)
+{
+    int err = 0;
+    for (uint64_t place = first; err == 0 && place < fence; place++) {
+        struct cluster_value found = {.data = NULL};
+        err = read_place(r, place, &found);
+        if (err == 0) {
+            r->figures->bytes += found.len;
+            err = replay_frame(replay, slice_make(found.data, found.len));
+        } else if (err == ERR_MISSING) {
+            err = 0; /* it was purged meanwhile */
+        }
+        if (err == ERR_CORRUPT) {
+            r->figures->damaged++; /* it is no frame, so void for all */
+            err = 0;
+        }
+        free(found.data);
+        if (err != 0) {
+            (void)snprintf(r->text, LOG_RESTORE_TEXT, "place %llu of the log cannot be taken: %s",
+                           (unsigned long long)place, err_str(err));
+        }
+    }
+    return err;
+}
+
+static uint64_t count_messages(struct spool_store *store)
+{
+    struct spool_reader *reader = NULL;
+    struct spool_counts counts = {0};
+    if (spool_reader_new(store, &reader) == 0 && spool_reader_begin(reader) == 0) {
+        int err = spool_read_counts(reader, &counts);
+        counts.messages = err == 0 ? counts.messages : 0; /* a figure for people */
+        spool_reader_end(reader);
+    }
+    spool_reader_free(reader);
+    return counts.messages;
+}
+
+static int fill_spool(struct restore *r, uint64_t first, uint64_t fence)
+{
+    char why[256] = "";
+    struct spool_store *store = NULL;
+    const struct spool_options options = {.path = r->folder, .map_size = r->config->spool.map_size};
+    int err = spool_store_open(&options, &store, why);
+    if (err != 0) {
+        (void)snprintf(r->text, LOG_RESTORE_TEXT, "%.250s", why);
+        return err;
+    }
+    struct replay replay = {.store = store};
+    err = read_frames(r, &replay, first, fence);
+    int end = replay_end(&replay);
+    if (err == 0 && end != 0) {
+        err = end;
+        (void)snprintf(r->text, LOG_RESTORE_TEXT, "%.200s: %s", r->folder, err_str(err));
+    }
+    r->figures->frames = replay.frames;
+    r->figures->void_frames = replay.void_frames;
+    r->figures->damaged += replay.damaged;
+    r->figures->messages = count_messages(store);
+    spool_store_close(store);
+    return err;
+}
+
+static int take_log(struct restore *r)
+{
+    struct cluster_log_state state;
+    uint16_t number;
+    uint64_t fence;
+    int err = look(r, &state);
+    if (err != 0 || state.last < state.first) {
+        err = err == 0 ? ERR_MISSING : err;
+        (void)snprintf(r->text, LOG_RESTORE_TEXT, "node %s has no log on these servers: %s",
+                       r->node, err_str(err));
+        return err;
+    }
+    err = read_number(r, state.first, &number);
+    if (err != 0) {
+        (void)snprintf(r->text, LOG_RESTORE_TEXT, "the log's first frame cannot be read: %s",
+                       err_str(err));
+        return err;
+    }
+    err = put_fence(r, number, &fence);
+    return err != 0 ? err : fill_spool(r, state.first, fence);
+}
+
+int log_restore(const struct config *config, const char *node, struct log_restore *ret,
+                char text[static LOG_RESTORE_TEXT])
+{
+    struct restore r = {
+        .config = config, .node = node, .figures = ret, .text = text, .answered = clock_mono()};
+    const char *path = config->spool.path;
+    *ret = (struct log_restore){0};
+    text[0] = '\0';
+    if (rmdir(path) != 0 && errno != ENOENT) {
+        (void)snprintf(text, LOG_RESTORE_TEXT,
+                       "there is something in %.200s already; move it away first", path);
+        return ERR_LOCKED;
+    }
+    if (snprintf(r.folder, sizeof(r.folder), "%s.from-log", path) >= (int)sizeof(r.folder)) {
+        (void)snprintf(text, LOG_RESTORE_TEXT, "the spool's path is too long");
+        return ERR_LIMIT;
+    }
+    int err = connect_both(&r);
+    err = err != 0 ? err : take_log(&r);
+    if (err == 0 && rename(r.folder, path) != 0) {
+        err = -errno;
+        (void)snprintf(text, LOG_RESTORE_TEXT, "%.120s cannot be moved to %.120s: %s", r.folder,
+                       path, err_str(err));
+    }
+    if (r.log_module != NULL) {
+        r.log_module->close(r.log);
+        r.module->close(r.client);
+    }
+    return err;
+}

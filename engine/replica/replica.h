@@ -1,0 +1,104 @@
+/* This node's log, as the spool writer knows it: before a batch is committed, what it changes lies in
+ * frames that servers have acknowledged. One batch at a time: the writer makes frames of it, hands
+ * them over and waits; mail that comes meanwhile is the next batch.
+ *
+ * The log first, then the disk: when the servers do not answer, nothing was committed, so
+ * receptions are refused and results stay in memory, as after a commit that failed, and nothing has
+ * to be taken back. What then comes to lie in the log although it was refused, or the other way round,
+ * is put right by a retelling.
+ *
+ * A retelling writes all mail of the tables to the log again, a piece in front of the changes of each batch;
+ * when it is through, all that was in front of it is of no use and is purged. One begins when the
+ * log does (so it need not be compared with the spool), when a batch was in doubt, and when the log
+ * has grown to several times of what the last one wrote. That is all that keeps the log short: no
+ * list of messages and their frames is needed, however many there are. It needs as much room as the
+ * mail that there is, so new mail is refused in time: when the spool has two fifths of the log's
+ * limit, or when what the spool has would leave less than a tenth for results (replica_is_full).
+ *
+ * Concurrency: the writer's functions are called by the spool writer, the keeper's by the thread
+ * `log`. `lock` guards what both use. The frames are the writer's while `under_way` is 0, and the keeper's
+ * to read until it is 0 again. */
+#ifndef ENGINE_REPLICA_H
+#define ENGINE_REPLICA_H
+
+#include "base/attr.h"
+#include "base/clock.h"
+#include "base/slice.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct replica;
+struct spool_store;
+
+/* How long a batch waits for the servers before its receptions are refused (design: 451 after 2 s). */
+#define REPLICA_PATIENCE (2 * USEC_PER_SEC)
+
+/* max_bytes    the most that the log takes on a server
+ * wake_writer  called when it can go on; any thread
+ * errors       -ENOMEM, of the store's readers */
+MUST_USE int replica_new(struct spool_store *store, uint64_t max_bytes,
+                         void (*wake_writer)(void *ctx), void *ctx, struct replica **ret);
+void replica_free(struct replica *r); /* accepts NULL */
+
+/* --- the spool writer ------------------------------------------------------------------------- */
+
+/* A batch can be begun: the log is open and has all of the last one. */
+bool replica_is_ready(struct replica *r);
+/* No new mail is to be accepted. Looks at the spool every 100 ms. */
+bool replica_is_full(struct replica *r);
+/* A retelling waits for a commit of the tables that takes over the journal. */
+bool replica_wants_tables(struct replica *r);
+/* A retelling goes on even if there is nothing to commit. */
+bool replica_is_retelling(const struct replica *r);
+/* A batch begins, and forgets what was told for one that was not shipped. It must be ready.
+ *
+ * is_idle  there is nothing else to commit: more is retold at once */
+void replica_begin(struct replica *r, bool is_idle);
+/* Hand the batch over and wait until it is acknowledged. Call it when nothing is left to be told, and
+ * before the commit. Under RCU: asleep.
+ *
+ * errors  ERR_CLOSED: it is not acknowledged, and may be yet; -ENOMEM, ERR_LIMIT: it was not sent */
+MUST_USE int replica_ship(struct replica *r);
+/* The batch that was shipped is committed.
+ *
+ * is_journal_empty  the tables have all */
+void replica_committed(struct replica *r, bool is_journal_empty);
+/* The batch that was shipped is not committed: the log says what is not so. */
+void replica_doubt(struct replica *r);
+
+/* --- the keeper ------------------------------------------------------------------------------- */
+
+/* wake  called when there is work for the keeper; the writer's thread. Before the threads start. */
+void replica_set_keeper(struct replica *r, void (*wake)(void *ctx), void *ctx);
+/* The log is open: this epoch's fence lies in `place`.
+ *
+ * node  its number, at least 1 */
+void replica_open(struct replica *r, uint16_t node, uint64_t epoch, uint64_t place);
+/* The epoch has ended. Frames under way are forgotten. */
+void replica_close(struct replica *r);
+/* The frame with this serial; empty when none is under way. Valid until all of the batch are acknowledged. */
+struct slice replica_frame(struct replica *r, uint64_t serial);
+/* Frames up to this serial are acknowledged, the last of them in `place`. */
+void replica_acknowledged(struct replica *r, uint64_t serial, uint64_t place);
+/* What is in front of this place is not needed any more; 0: nothing new is to be purged. */
+uint64_t replica_take_purge(struct replica *r);
+/* What the log takes, as the servers say. */
+void replica_set_size(struct replica *r, uint64_t bytes);
+/* The servers have no room for a frame. */
+void replica_refused(struct replica *r);
+
+/* --- figures, any thread ---------------------------------------------------------------------- */
+
+struct replica_view {
+    bool is_open;
+    uint64_t epoch, place; /* of the last acknowledged frame; 0: none */
+    uint64_t size;         /* bytes of the log on each server, about */
+    uint64_t batches, frames, bytes, failed_batches, retellings;
+    usec_t waited; /* by the writer for acknowledgements, in all */
+    bool is_retelling;
+};
+void replica_look(struct replica *r, struct replica_view *ret);
+
+#endif

@@ -1,0 +1,252 @@
+/* The spool writer and the keeper of the log at their desk, on two threads: a batch counts when the
+ * keeper has acknowledged it, what it had is read back from the frames, and retellings keep the log
+ * short without losing a message. */
+#include "base/error.h"
+#include "engine/cluster/log_frame.h"
+#include "engine/replica/replay.h"
+#include "engine/replica/replica.h"
+#include "tests/unit/spool_fixture.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PLACES_MAX = 20000 };
+
+/* A log in memory, and the thread that keeps it. */
+static struct {
+    struct replica *replica;
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards all below but the flags */
+    struct buf frames[PLACES_MAX];
+    uint64_t first, last; /* places that there are; the frame of place p is frames[p] */
+    uint64_t epoch, serial;
+    atomic_bool is_ending, is_deaf;
+} keeper;
+
+static void wake_nobody(void *ctx)
+{
+}
+
+static void put_in_log(struct slice frame)
+{
+    keeper.last++;
+    assert_true(keeper.last < PLACES_MAX);
+    buf_init(&keeper.frames[keeper.last], LOG_FRAME_BYTES_MAX);
+    buf_append_slice(&keeper.frames[keeper.last], frame);
+}
+
+static void begin_epoch(void)
+{
+    struct buf fence;
+    (void)pthread_mutex_lock(&keeper.lock);
+    const struct log_frame_id id = {.epoch = ++keeper.epoch};
+    keeper.serial = 0;
+    buf_init(&fence, LOG_FRAME_BYTES_MAX);
+    log_frame_begin(&fence, 7, &id);
+    log_frame_add(&fence, &(const struct log_item){.kind = LOG_ITEM_FENCE, .number = 7});
+    log_frame_end(&fence);
+    put_in_log(buf_slice(&fence));
+    uint64_t place = keeper.last;
+    (void)pthread_mutex_unlock(&keeper.lock);
+    buf_fini(&fence);
+    replica_open(keeper.replica, 7, keeper.epoch, place);
+}
+
+static void *run_keeper(void *arg)
+{
+    while (!atomic_load(&keeper.is_ending)) {
+        if (atomic_load(&keeper.is_deaf)) {
+            (void)usleep(100);
+            continue;
+        }
+        (void)pthread_mutex_lock(&keeper.lock);
+        const struct slice frame = replica_frame(keeper.replica, keeper.serial + 1);
+        if (frame.len > 0) {
+            put_in_log(frame);
+            keeper.serial++;
+            replica_acknowledged(keeper.replica, keeper.serial, keeper.last);
+        }
+        uint64_t purge = replica_take_purge(keeper.replica);
+        for (; purge != 0 && keeper.first < purge; keeper.first++) {
+            buf_fini(&keeper.frames[keeper.first]);
+        }
+        (void)pthread_mutex_unlock(&keeper.lock);
+        if (frame.len == 0) {
+            (void)usleep(50);
+        }
+    }
+    return NULL;
+}
+
+static int setup_replica(void **state)
+{
+    int r = setup(state);
+    memset(&keeper.frames, 0, sizeof(keeper.frames));
+    (void)pthread_mutex_init(&keeper.lock, NULL);
+    keeper.first = 1;
+    keeper.last = keeper.epoch = 0;
+    atomic_store(&keeper.is_ending, false);
+    atomic_store(&keeper.is_deaf, false);
+    assert_int_equal(replica_new(store, 256 << 20, wake_nobody, NULL, &keeper.replica), 0);
+    replica_set_keeper(keeper.replica, wake_nobody, NULL);
+    begin_epoch();
+    assert_int_equal(pthread_create(&keeper.thread, NULL, run_keeper, NULL), 0);
+    return r;
+}
+
+static int teardown_replica(void **state)
+{
+    atomic_store(&keeper.is_ending, true);
+    (void)pthread_join(keeper.thread, NULL);
+    replica_free(keeper.replica);
+    for (uint64_t i = keeper.first; i <= keeper.last; i++) {
+        buf_fini(&keeper.frames[i]);
+    }
+    (void)pthread_mutex_destroy(&keeper.lock);
+    return teardown(state);
+}
+
+/* How many messages a spool has that is made of the log. */
+static uint64_t replayed_messages(void)
+{
+    char path[160], text[256] = "", command[200];
+    struct spool_store *copy;
+    struct spool_reader *copy_reader;
+    struct spool_counts counts;
+    (void)snprintf(path, sizeof(path), "%s.copy", folder);
+    const struct spool_options options = {.path = path, .map_size = MAP_BYTES};
+    assert_int_equal(spool_store_open(&options, &copy, text), 0);
+    struct replay replay = {.store = copy};
+    (void)pthread_mutex_lock(&keeper.lock);
+    for (uint64_t i = keeper.first; i <= keeper.last; i++) {
+        assert_int_equal(replay_frame(&replay, buf_slice(&keeper.frames[i])), 0);
+    }
+    (void)pthread_mutex_unlock(&keeper.lock);
+    assert_int_equal(replay_end(&replay), 0);
+    assert_int_equal(replay.damaged, 0);
+    assert_int_equal(spool_reader_new(copy, &copy_reader), 0);
+    assert_int_equal(spool_reader_begin(copy_reader), 0);
+    assert_int_equal(spool_read_counts(copy_reader, &counts), 0);
+    spool_reader_end(copy_reader);
+    spool_reader_free(copy_reader);
+    spool_store_close(copy);
+    (void)snprintf(command, sizeof(command), "rm -rf '%s'", path);
+    assert_int_equal(system(command), 0);
+    return counts.messages;
+}
+
+static void wait_ready(void)
+{
+    for (int i = 0; !replica_is_ready(keeper.replica); i++) {
+        assert_true(i < 100000);
+        (void)usleep(100);
+    }
+}
+
+/* A commit with so many new messages, which removes one. errors: of replica_ship */
+static int commit_some(uint64_t first_id, unsigned count, struct spool_position *at, bool removes)
+{
+    wait_ready();
+    struct spool_txn *t = begin();
+    static char body[20000];
+    memset(body, 'x', sizeof(body));
+    replica_begin(keeper.replica, false);
+    struct spool_position last = {.id = 0};
+    for (unsigned i = 0; i < count; i++) {
+        last = put(t, first_id + i, slice_make(body, sizeof(body)));
+    }
+    if (removes) {
+        assert_int_equal(spool_remove(t, at), 0);
+    }
+    int err = replica_ship(keeper.replica);
+    if (err != 0) {
+        spool_abort(t);
+        return err;
+    }
+    *at = last;
+    assert_int_equal(spool_commit(t), 0);
+    replica_committed(keeper.replica, true);
+    return 0;
+}
+
+static void the_log_has_what_the_spool_has(void **state)
+{
+    struct spool_position at = {.id = 0};
+    for (uint64_t i = 0; i < 200; i++) {
+        assert_int_equal(commit_some(1 + i * 2, 2, &at, i > 0), 0);
+    }
+    assert_int_equal(replayed_messages(), 201);
+}
+
+static void a_batch_without_an_answer_does_not_count(void **state)
+{
+    struct spool_position at = {.id = 0};
+    assert_int_equal(commit_some(1, 1, &at, false), 0);
+    atomic_store(&keeper.is_deaf, true);
+    assert_int_equal(commit_some(2, 5, &at, false), ERR_CLOSED);
+    assert_false(replica_is_ready(keeper.replica));
+    atomic_store(&keeper.is_deaf, false); /* it comes to lie in the log after all */
+    wait_ready();
+    assert_int_equal(commit_some(7, 1, &at, false), 0);
+    assert_int_equal(replayed_messages(), 7);
+    /* The retelling that a doubt brings makes the log say what the spool has. */
+    for (int i = 0; replica_wants_tables(keeper.replica) || replica_is_retelling(keeper.replica);
+         i++) {
+        assert_true(i < 1000);
+        wait_ready();
+        replica_begin(keeper.replica, true);
+        assert_int_equal(replica_ship(keeper.replica), 0);
+        replica_committed(keeper.replica, true);
+    }
+    for (int i = 0; replayed_messages() != 2; i++) { /* the keeper purges */
+        assert_true(i < 1000);
+    }
+}
+
+static void an_epoch_that_ends_takes_its_batch_along(void **state)
+{
+    struct spool_position at = {.id = 0};
+    assert_int_equal(commit_some(1, 3, &at, false), 0);
+    wait_ready();
+    struct spool_txn *t = begin();
+    replica_begin(keeper.replica, false);
+    (void)put(t, 4, SLICE("x"));
+    atomic_store(&keeper.is_deaf, true);
+    replica_close(keeper.replica);
+    begin_epoch();
+    assert_int_equal(replica_ship(keeper.replica), ERR_CLOSED);
+    spool_abort(t);
+    atomic_store(&keeper.is_deaf, false);
+    assert_int_equal(commit_some(5, 1, &at, false), 0);
+    assert_int_equal(replayed_messages(), 4);
+}
+
+static void a_long_log_becomes_short(void **state)
+{
+    struct spool_position at = {.id = 0}, kept;
+    struct replica_view view;
+    assert_int_equal(commit_some(1, 100, &kept, false), 0);
+    assert_int_equal(commit_some(101, 1, &at, false), 0);
+    for (uint64_t i = 0; i < 4000; i++) { /* 80 MB */
+        assert_int_equal(commit_some(102 + i, 1, &at, true), 0);
+    }
+    replica_look(keeper.replica, &view);
+    assert_true(view.retellings >= 1);
+    assert_int_equal(replayed_messages(), 101);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_log_has_what_the_spool_has, setup_replica,
+                                        teardown_replica),
+        cmocka_unit_test_setup_teardown(a_batch_without_an_answer_does_not_count, setup_replica,
+                                        teardown_replica),
+        cmocka_unit_test_setup_teardown(an_epoch_that_ends_takes_its_batch_along, setup_replica,
+                                        teardown_replica),
+        cmocka_unit_test_setup_teardown(a_long_log_becomes_short, setup_replica, teardown_replica),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
