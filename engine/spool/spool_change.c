@@ -16,9 +16,9 @@ void spool_store_listen(struct spool_store *s, spool_listener *tell, void *ctx)
     s->listener_ctx = ctx;
 }
 
-void spool_tell_removed(struct spool_store *s, uint64_t id)
+void spool_tell_removed(struct spool_txn *t, uint64_t id)
 {
-    spool_tell(s, SPOOL_CHANGE_REMOVED, id, 0, SLICE(""));
+    spool_tell(t->store, SPOOL_CHANGE_REMOVED, id, 0, SLICE(""));
 }
 
 /* --- making changes --------------------------------------------------------------------------- */

@@ -45,7 +45,7 @@ void spool_store_listen(struct spool_store *s, spool_listener *tell, void *ctx);
 
 /* The transaction stores no message of the journal that it absorbs but this one, as its delivery has ended:
  * the listener is told that it is gone. */
-void spool_tell_removed(struct spool_store *s, uint64_t id);
+void spool_tell_removed(struct spool_txn *t, uint64_t id);
 
 /* Make a change in this spool. Again is no error, and what is said of a message that is not there
  * does nothing.

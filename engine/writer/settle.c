@@ -556,7 +556,7 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
     list_foreach(m, &s->delivered, struct message, account.touched)
     {
         /* the transaction stores the journal's other messages, not these */
-        spool_tell_removed(s->engine->store, m->envelope.id);
+        spool_tell_removed(txn, m->envelope.id);
         m->account.is_settled = m->account.is_removed = true;
     }
     list_foreach_safe(m, &s->touched, struct message, account.touched)

@@ -329,7 +329,7 @@ static void transact(void)
             continue;
         }
         if (pick(3) == 0) { /* it was delivered meanwhile: the tables never have it */
-            spool_tell_removed(first.store, k->id);
+            spool_tell_removed(t, k->id);
             *k = (struct known){.id = 0};
             continue;
         }
