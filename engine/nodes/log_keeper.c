@@ -189,7 +189,8 @@ static bool send_next(struct log_keeper *k)
     return send_frame(k, serial);
 }
 
-/* What lies in the first place that is not known. */
+/* What lies in the first place that is not known. A frame that came to lie there between the two
+ * questions is found the next time. */
 static void look_there(struct log_keeper *k)
 {
     uint64_t place = k->prefix.prefix + 1;
@@ -208,7 +209,7 @@ static void look_there(struct log_keeper *k)
         err = k->module->look(k->log, &state);
         if (err == ERR_MISSING || (err == 0 && state.made != k->made)) {
             stream_vanished(k);
-        } else if (err == 0) {
+        } else if (err == 0 && (state.last < place || state.first > place)) {
             log_prefix_nothing(&k->prefix, place, state.last);
             if (k->prefix.mode == LOG_FENCED) {
                 end_for_good(k, NULL);
