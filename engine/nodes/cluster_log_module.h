@@ -14,6 +14,8 @@
 #define CLUSTER_LOG_PREFIX        "SLUICE_LOG_" /* a stream's name, before its node's */
 #define CLUSTER_LOG_SUBJECT       "sluice.log." /* its one subject, before its node's name */
 
+#define CLUSTER_LOG_BYTES_MAX (512U * 1024) /* of a frame; what is larger is sent as it is */
+
 struct cluster_log;
 
 /* What a stream has, as its leader says. */
@@ -36,11 +38,12 @@ struct cluster_log_module {
     int (*make)(struct cluster_log *l, uint64_t max_bytes);
     /* errors: ERR_MISSING: there is no such stream */
     int (*look)(struct cluster_log *l, struct cluster_log_state *ret);
-    /* Store a frame in this place, if the one before it is the last. ret_place: where it lies.
+    /* Store a frame in this place, if the one before it is the last; it may be compressed on the way and
+     * there. ret_place: where it lies.
      * errors: ERR_AGAIN: another one is the last; ERR_LIMIT: the stream is full; ERR_MISSING: there is
      * no stream */
     int (*send)(struct cluster_log *l, uint64_t place, struct slice frame, uint64_t *ret_place);
-    /* What lies there. errors: ERR_MISSING: nothing */
+    /* What lies there, as it was sent. errors: ERR_MISSING: nothing */
     int (*read)(struct cluster_log *l, uint64_t place, struct cluster_value *ret);
     /* Drop all in front of a place. */
     int (*purge)(struct cluster_log *l, uint64_t below);

@@ -12,12 +12,15 @@
 #include "engine/nodes/log_owner.h"
 #include "engine/replica/replica.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #define RETRY    (USEC_PER_SEC / 2)
 #define LOOK     (1 * USEC_PER_SEC)
 #define DOUBTFUL (200 * USEC_PER_MSEC) /* between two looks at the same place */
+
+static_assert(CLUSTER_LOG_BYTES_MAX == LOG_FRAME_BYTES_MAX, "so every frame may be compressed");
 
 struct log_keeper {
     struct log_keeper_node node;

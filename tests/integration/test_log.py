@@ -197,6 +197,37 @@ def test_log_is_lost(nats, place):
     assert restore(daemon, 'gone') == 31
 
 
+def packed(size, blocks):
+    """A frame of zstd (RFC 8878) that says that it has so many bytes."""
+    return b'\x28\xb5\x2f\xfd\xe0' + size.to_bytes(8, 'little') + blocks
+
+
+def test_strange_messages_in_the_log(nats, place):
+    """What is no frame counts for nobody, whatever it claims to be: the node writes on behind it, and a reader passes
+    it over."""
+    receiver = place.receiver()
+    daemon = place.sluice(cluster=log_section('strange', nats), routes={'*': ('smtp', receiver.nexthop)})
+    wait_open(daemon)
+    daemon.command('suspend', '--domain', 'x.test', '--reason', 'x', '--here')
+    raw = (1000 << 3 | 1).to_bytes(3, 'little') + b'x' * 1000
+    hostile = [b'', b'x', bytes(2000), packed(1000, raw), packed(1000, raw[:500]), packed(999, raw), packed(1 << 60, raw),
+               packed(512 * 1024, raw), packed(0, b''), b'\x28\xb5\x2f\xfd', os.urandom(3000)]
+    client = NatsClient(nats.servers[0])
+    for i, data in enumerate(hostile):
+        for headers in ('', 'Sluice-Encoding: zstd\r\n', 'Sluice-Encoding: other\r\n'):
+            client.publish('sluice.log.strange', data, headers)
+        client.settle()
+        submit(daemon, 'a@a.test', [f'r{i}@x.test'], message(text='text that is worth compressing\r\n' * 100))
+    client.close()
+    lose_spool(daemon)
+    assert restore(daemon, 'strange') == len(hostile)
+    daemon.start()
+    wait_open(daemon)
+    daemon.command('resume', '--all')
+    for i in range(len(hostile)):
+        daemon.wait_event('Delivery', f'r{i}@x.test')
+
+
 def test_log_is_taken(nats, place):
     """Who takes the log of a node that still runs, has all that the node says 250 to."""
     receiver = place.receiver()

@@ -189,12 +189,17 @@ class NatsClient:
         self.socket = socket.create_connection(('127.0.0.1', server.port), 10)
         self.file = self.socket.makefile('rb')
         self.file.readline()  # INFO
-        self.socket.sendall(b'CONNECT {"verbose": false, "pedantic": false}\r\n')
+        self.socket.sendall(b'CONNECT {"verbose": false, "pedantic": false, "headers": true}\r\n')
         self.settle()
 
     def put(self, bucket, key, value):
         """Whatever the value is; it is in the bucket some time after the next settle()."""
         self.socket.sendall(f'PUB $KV.{bucket}.{key} {len(value)}\r\n'.encode() + value + b'\r\n')
+
+    def publish(self, subject, data, headers=''):
+        """headers: lines, each with CRLF"""
+        head = f'NATS/1.0\r\n{headers}\r\n'.encode()
+        self.socket.sendall(f'HPUB {subject} {len(head)} {len(head) + len(data)}\r\n'.encode() + head + data + b'\r\n')
 
     def keys(self, bucket, count=1):
         """Of those that change next: so many keys."""
