@@ -305,6 +305,7 @@ static bool is_acknowledged(struct replica *r)
     r->figures.failed_batches += is_done ? 0 : 1;
     r->size += is_done ? r->batch_bytes + r->filled * LOG_FRAME_OVERHEAD : 0;
     (void)pthread_mutex_unlock(&r->lock);
+    r->seen_serial += is_done ? r->filled : 0; /* another batch may follow in the same pass */
     return is_done;
 }
 
