@@ -10,9 +10,11 @@
 #include "engine/replica/replay.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -186,12 +188,43 @@ static uint64_t count_messages(struct spool_store *store)
     return counts.messages;
 }
 
+/* What an interrupted restore left, perhaps of another node: what is not in the log any more, or never
+ * was, must not be in the spool. */
+static int remove_leftover(struct restore *r)
+{
+    static const char *const names[] = {"data.mdb", "lock.mdb", "journal", "ballast", "spool.lock"};
+    int folder = open(r->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int lock = openat(folder, "spool.lock", O_RDWR | O_CLOEXEC); /* none: nobody is at work there */
+    int err = lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) != 0 ? ERR_LOCKED : 0;
+    for (size_t i = 0; folder >= 0 && err == 0 && i < sizeof(names) / sizeof(names[0]); i++) {
+        (void)unlinkat(folder, names[i], 0); /* it need not be there; else the folder stays */
+    }
+    if (err == 0 && rmdir(r->folder) != 0 && errno != ENOENT) {
+        err = -errno;
+    }
+    if (lock >= 0) {
+        (void)close(lock); /* only for the lock */
+    }
+    if (folder >= 0) {
+        (void)close(folder); /* read only */
+    }
+    if (err != 0) {
+        (void)snprintf(r->text, LOG_RESTORE_TEXT, "%.200s cannot be removed: %s", r->folder,
+                       err_str(err));
+    }
+    return err;
+}
+
 static int fill_spool(struct restore *r, uint64_t first, uint64_t fence)
 {
     char why[256] = "";
     struct spool_store *store = NULL;
     const struct spool_options options = {.path = r->folder, .map_size = r->config->spool.map_size};
-    int err = spool_store_open(&options, &store, why);
+    int err = remove_leftover(r);
+    if (err != 0) {
+        return err;
+    }
+    err = spool_store_open(&options, &store, why);
     if (err != 0) {
         (void)snprintf(r->text, LOG_RESTORE_TEXT, "%.250s", why);
         return err;

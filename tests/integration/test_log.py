@@ -249,6 +249,22 @@ def test_log_is_taken(nats, place):
     assert restore_fails(other) == 'there is something in'
 
 
+def test_interrupted_restore(nats, place):
+    """What it left, of another node even, is not in the spool that is made next."""
+    daemons = [place.sluice(cluster=log_section(name, nats)) for name in ('one', 'two')]
+    for count, daemon in enumerate(daemons, 2):
+        wait_open(daemon)
+        daemon.command('suspend', '--all', '--reason', 'x', '--here')
+        for i in range(count):
+            submit(daemon, f'{daemon.cluster["node"]}@a.test', [f'r{i}@x.test'], message())
+        lose_spool(daemon)
+    assert restore(daemons[0], 'two') == 3
+    os.rename(daemons[0].spool, daemons[0].spool + '.from-log')
+    assert restore(daemons[0], 'one') == 2
+    daemons[0].start()
+    assert [m['sender'] for m in daemons[0].query('messages')] == ['one@a.test'] * 2
+
+
 def restore_fails(daemon):
     done = subprocess.run([PROGRAM, 'repair', '-c', daemon.config_path, '--from-log', 'taken'], capture_output=True, text=True,
                           timeout=120, check=False)
