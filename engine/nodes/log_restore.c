@@ -150,6 +150,16 @@ static int put_fence(struct restore *r, uint16_t number, uint64_t *ret_place)
     return err;
 }
 
+/* Nothing lies in a place. When the log does not reach back to there any more, what it had was purged
+ * since the first frame was read, and only a reader who begins anew knows what counts. */
+static int judge_gap(struct restore *r, uint64_t place)
+{
+    struct cluster_log_state state;
+    int err = look(r, &state);
+    return err == 0 && state.first > place ? ERR_AGAIN : err;
+}
+
+/* errors: ERR_AGAIN: it was purged meanwhile */
 static int read_frames(struct restore *r, struct replay *replay, uint64_t first, uint64_t fence)
 {
     int err = 0;
@@ -160,7 +170,7 @@ static int read_frames(struct restore *r, struct replay *replay, uint64_t first,
             r->figures->bytes += found.len;
             err = replay_frame(replay, slice_make(found.data, found.len));
         } else if (err == ERR_MISSING) {
-            err = 0; /* it was purged meanwhile */
+            err = judge_gap(r, place);
         }
         if (err == ERR_CORRUPT) {
             r->figures->damaged++; /* it is no frame, so void for all */
@@ -230,6 +240,7 @@ static int fill_spool(struct restore *r, uint64_t first, uint64_t fence)
         return err;
     }
     struct replay replay = {.store = store};
+    r->figures->bytes = r->figures->damaged = 0;
     err = read_frames(r, &replay, first, fence);
     int end = replay_end(&replay);
     if (err == 0 && end != 0) {
@@ -263,7 +274,15 @@ static int take_log(struct restore *r)
         return err;
     }
     err = put_fence(r, number, &fence);
-    return err != 0 ? err : fill_spool(r, state.first, fence);
+    err = err != 0 ? err : fill_spool(r, state.first, fence);
+    /* A node that was fenced may purge once more. */
+    for (uint64_t first = state.first; err == ERR_AGAIN; first = state.first) {
+        if (look(r, &state) != 0 || state.first <= first) {
+            break;
+        }
+        err = fill_spool(r, state.first, fence);
+    }
+    return err;
 }
 
 int log_restore(const struct config *config, const char *node, struct log_restore *ret,

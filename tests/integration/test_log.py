@@ -187,9 +187,7 @@ def test_log_is_lost(nats, place):
     daemon.command('suspend', '--domain', 'x.test', '--reason', 'x', '--here')
     for i in range(30):
         submit(daemon, 'a@a.test', [f'r{i}@x.test'], message())
-    client = NatsClient(nats.servers[0])
-    assert client.request('$JS.API.STREAM.DELETE.SLUICE_LOG_gone')['success'] is True
-    client.close()
+    assert stream_request(nats, 'DELETE', 'gone')['success'] is True
     daemon.wait_log('the servers have lost it')
     until(lambda: log_of(daemon)['open'] and not log_of(daemon)['retelling'], lambda: log_of(daemon))
     submit(daemon, 'a@a.test', ['r30@x.test'], message())
@@ -263,6 +261,46 @@ def test_interrupted_restore(nats, place):
     assert restore(daemons[0], 'one') == 2
     daemons[0].start()
     assert [m['sender'] for m in daemons[0].query('messages')] == ['one@a.test'] * 2
+
+
+def stream_request(nats, what, node, **data):
+    """Of the servers, about a node's log."""
+    client = NatsClient(nats.servers[0])
+    answer = client.request(f'$JS.API.STREAM.{what}.SLUICE_LOG_{node}', json.dumps(data).encode() if data else b'')
+    client.close()
+    assert 'error' not in answer, answer
+    return answer
+
+
+def last_place(nats, node):
+    return stream_request(nats, 'INFO', node)['state']['last_seq']
+
+
+def test_purge_during_restore(nats, place):
+    """Who was fenced may still purge what a retelling had told anew just before."""
+    receiver = place.receiver()
+    daemon = place.sluice(cluster=log_section('purge', nats), routes={'*': ('smtp', receiver.nexthop)})
+    wait_open(daemon)
+    with Client(daemon) as client:
+        client.ehlo()
+        for i in range(300):
+            client.mail('a@a.test', [f'gone{i}@x.test'])
+            client.data(message())
+    daemon.wait_empty()
+    daemon.command('suspend', '--all', '--reason', 'x', '--here')
+    time.sleep(0.2)
+    needed = last_place(nats, 'purge') + 1
+    for i in range(3):
+        submit(daemon, 'a@a.test', [f'held{i}@x.test'], message())
+    lose_spool(daemon)
+    repair = subprocess.Popen([PROGRAM, 'repair', '-c', daemon.config_path, '--from-log', 'purge'], stderr=subprocess.PIPE,
+                              text=True)
+    until(lambda: os.path.exists(daemon.spool + '.from-log/data.mdb'), lambda: 'no spool')
+    time.sleep(0.05)  # it reads
+    repair.send_signal(signal.SIGSTOP)
+    stream_request(nats, 'PURGE', 'purge', seq=needed)
+    repair.send_signal(signal.SIGCONT)
+    assert repair.communicate()[1].startswith('3 messages in')
 
 
 def restore_fails(daemon):

@@ -212,9 +212,12 @@ class NatsClient:
         self.socket.sendall(b'UNSUB 1\r\n')
         return seen
 
-    def request(self, subject):
+    def publish(self, subject, data):
+        self.socket.sendall(f'PUB {subject} {len(data)}\r\n'.encode() + data + b'\r\n')
+
+    def request(self, subject, data=b''):
         """What answers, as JSON."""
-        self.socket.sendall(f'SUB answer 2\r\nPUB {subject} answer 0\r\n\r\n'.encode())
+        self.socket.sendall(f'SUB answer 2\r\nPUB {subject} answer {len(data)}\r\n'.encode() + data + b'\r\n')
         while not (line := self.file.readline()).startswith(b'MSG'):
             assert line and not line.startswith(b'-ERR'), line
         answer = json.loads(self.file.read(int(line.split()[-1]) + 2))
