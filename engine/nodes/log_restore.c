@@ -102,15 +102,19 @@ static int connect_both(struct restore *r)
     return err;
 }
 
-/* The number of the node in the frame at a place. */
-static int read_number(struct restore *r, uint64_t place, uint16_t *ret)
+/* The number of the node, by the first frame that there is. */
+static int read_number(struct restore *r, const struct cluster_log_state *state, uint16_t *ret)
 {
-    struct cluster_value found = {.data = NULL};
-    struct log_frame frame;
-    int err = read_place(r, place, &found);
-    err = err != 0 ? err : log_frame_read(slice_make(found.data, found.len), &frame);
-    *ret = err == 0 ? frame.node : 0;
-    free(found.data);
+    int err = ERR_CORRUPT;
+    for (uint64_t place = state->first; err == ERR_CORRUPT && place <= state->last; place++) {
+        struct cluster_value found = {.data = NULL};
+        struct log_frame frame;
+        err = read_place(r, place, &found);
+        err = err != 0 ? err : log_frame_read(slice_make(found.data, found.len), &frame);
+        *ret = err == 0 ? frame.node : 0;
+        err = err == ERR_MISSING ? ERR_CORRUPT : err; /* it was purged meanwhile */
+        free(found.data);
+    }
     return err;
 }
 
@@ -267,9 +271,9 @@ static int take_log(struct restore *r)
                        r->node, err_str(err));
         return err;
     }
-    err = read_number(r, state.first, &number);
+    err = read_number(r, &state, &number);
     if (err != 0) {
-        (void)snprintf(r->text, LOG_RESTORE_TEXT, "the log's first frame cannot be read: %s",
+        (void)snprintf(r->text, LOG_RESTORE_TEXT, "the log has no frame that can be read: %s",
                        err_str(err));
         return err;
     }

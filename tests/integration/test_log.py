@@ -303,6 +303,25 @@ def test_purge_during_restore(nats, place):
     assert repair.communicate()[1].startswith('3 messages in')
 
 
+def test_foreign_bytes_in_the_log(nats, place):
+    """Also in the first place that it has: they are passed over, by the node and by the reader."""
+    daemon = place.sluice(cluster=log_section('bytes', nats))
+    wait_open(daemon)
+    daemon.command('suspend', '--all', '--reason', 'x', '--here')
+    client = NatsClient(nats.servers[0])
+    for data in (b'hello', b'', bytes(600000)):
+        client.publish('sluice.log.bytes', data)
+    client.settle()
+    until(lambda: last_place(nats, 'bytes') >= 4, lambda: last_place(nats, 'bytes'))
+    first = last_place(nats, 'bytes')
+    for i in range(3):
+        submit(daemon, 'a@a.test', [f'r{i}@x.test'], message())
+    stream_request(nats, 'PURGE', 'bytes', seq=first)
+    client.close()
+    lose_spool(daemon)
+    assert restore(daemon, 'bytes') == 3
+
+
 def restore_fails(daemon):
     done = subprocess.run([PROGRAM, 'repair', '-c', daemon.config_path, '--from-log', 'taken'], capture_output=True, text=True,
                           timeout=120, check=False)
