@@ -259,8 +259,8 @@ const struct config_option config_options[] = {
          "`dlvType`, `dlvSourceIp`, `dlvDestinationIp`, `dlvEsmtpAvailable`, `dlvSize`, `vmta` "
          "(the source), `jobId` (the campaign), `envId`, `queue` (domain/source), `vmtaPool`, "
          "`msgId`, `tenant`, `attempts`, `delay`, `replyClass` (what a refusal means), "
-         "`mailClass` (the message's class). `orcpt`, "
-         "`envId` and `dlvEsmtpAvailable` are "
+         "`mailClass` (the message's class), `dkim` (what became of its signatures), `dkimKeys` "
+         "(which keys signed it, with spaces between). `orcpt`, `envId` and `dlvEsmtpAvailable` are "
          "always empty. Times are in UTC."),
     SIZE("rotate_size", CSV(rotate_size), "256M", 0,
          "At this size the file becomes `PATH.N`, with N rising, and a new one begins. 0: never."),

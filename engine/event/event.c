@@ -207,7 +207,7 @@ static size_t line_room(const struct event *event)
         &event->tls_protocol_version,
         &event->tls_verdict,
     };
-    size_t room = LINE_FIXED + event->report.len;
+    size_t room = LINE_FIXED + event->members.len;
     for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
         room += json_line_string_max(strings[i]->len);
     }
@@ -266,9 +266,7 @@ static char *put_line(char *at, const struct event *event)
     if (event->is_ambiguous) {
         at = put_json_text(at, SLICE(",\"is_ambiguous\":true"));
     }
-    if (event->report.len > 0) {
-        at = put_json_text(put_json_text(at, SLICE(",\"report\":")), event->report);
-    }
+    at = put_json_text(at, event->members);
     return put_json_text(put_delays(at, event), SLICE("}\n"));
 }
 

@@ -337,7 +337,7 @@ static unsigned forms_of_choice(const struct key_choice *choice)
     return forms;
 }
 
-/* All that needs the content. *choice is empty when there is nothing to sign: ret says why.
+/* All that needs the content. ret says whether there is something to sign, or why not.
  *
  * errors: -ENOMEM; of the spool; ERR_LIMIT: the header is too large */
 static int prepare(struct seal *s, const struct settings *settings, struct message *m,
@@ -352,23 +352,31 @@ static int prepare(struct seal *s, const struct settings *settings, struct messa
     }
     struct signing *g = m->signing;
     choose(settings, m, &s->fields, choice, &from, ret);
-    if (choice->count > 0 && s->fields.has_stray) {
+    if (*ret == SEAL_SIGNED && s->fields.has_stray) {
         /* RFC 6376 section 3.8: only what is a valid message is to be signed. Verifiers read a line that
          * is no field in different ways, and one at the top that begins with white space would go on
          * the field in front of it. */
-        choice->count = 0;
         *ret = SEAL_SHAPE;
     }
-    if (choice->count > 0 && is_good_still(g, key_choice_mark(choice), now)) {
-        choice->count = 0;
+    if (*ret == SEAL_SIGNED && is_good_still(g, key_choice_mark(choice), now)) {
         *ret = SEAL_KEPT;
     }
     unsigned missing = forms_of_choice(choice) & ~(unsigned)g->forms;
-    if (choice->count > 0) {
+    if (*ret == SEAL_SIGNED) {
         put_feedback_id(settings->config, m, &s->fields, &s->front);
         err = missing == 0 ? 0 : hash_body(s, m, missing, g);
     }
     return err;
+}
+
+static void tell_seal(struct signing *g, enum seal_result result, const struct key_choice *choice)
+{
+    struct slice names[KEY_CHOICE_MAX];
+    size_t count = result == SEAL_SIGNED || result == SEAL_KEPT ? choice->count : 0;
+    for (size_t i = 0; i < count; i++) {
+        names[i] = slice_of(choice->keys[i]->section->name);
+    }
+    signing_tell(g, slice_of(seal_result_text(result)), names, count);
 }
 
 /* As seal_message; s->fields may be left behind. */
@@ -390,12 +398,11 @@ static int seal_one(struct seal *s, const struct settings *settings, struct mess
     }
     if (err != 0) {
         *ret = err == ERR_LIMIT ? SEAL_SHAPE : SEAL_UNREADABLE;
-        choice.count = 0;
     }
     if (*ret != SEAL_KEPT && m->signing != NULL) {
         forget_fields(m->signing);
     }
-    if (choice.count > 0) {
+    if (*ret == SEAL_SIGNED) {
         err = make_fields(s, &choice, m->signing, now, ret);
         if (err != 0) {
             return err;
@@ -403,6 +410,7 @@ static int seal_one(struct seal *s, const struct settings *settings, struct mess
         *ret_count = *ret == SEAL_SIGNED ? (uint32_t)choice.count : 0;
     }
     if (m->signing != NULL) {
+        tell_seal(m->signing, *ret, &choice);
         m->signing->is_done = true;
     }
     return 0;
