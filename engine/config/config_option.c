@@ -283,7 +283,7 @@ const struct config_option config_options[] = {
     LIST("receives", LISTENER(receives), CONFIG_TYPE_TEXTS, "{}",
          "Domains whose mail is for us, from any client, without AUTH: it is told as an event, "
          "`OOB`, `Feedback` or `AutoReply`, and never relayed; 250 says that the event is on the "
-         "disk. A domain that some `verp` names takes return addresses that are still good, "
+         "disk. A domain that some `verp` or `list_unsubscribe` names takes return addresses that are still good, "
          "postmaster and abuse; others get 550. Any other domain takes all, as for complaints."),
     INT("smtpd_recipient_limit", LISTENER(smtpd_recipient_limit), "1000", 0, INT_MAX,
         "Recipients of one message; further ones are answered with 452. 0: no limit."),
@@ -402,6 +402,10 @@ const struct config_option config_options[] = {
     TEXT(
         "verp", TENANT(verp), NULL, "the transport's", 320,
         "The same as `verp` of a transport, for this tenant's mail, whichever transport it takes."),
+    TEXT("list_unsubscribe", TENANT(list_unsubscribe), NULL, "the transport's", 320,
+         "The same as `list_unsubscribe` of a transport, for this tenant's mail."),
+    TEXT("list_unsubscribe_url", TENANT(list_unsubscribe_url), NULL, "the transport's", 400,
+         "The same as `list_unsubscribe_url` of a transport, for this tenant's mail."),
     TEXT("transport", TENANT(transport_name), NULL, "the route's", 64,
          "The `transport` that this tenant's mail takes where route `\"*\"` matches, in place of "
          "that route's; its nexthop and its TLS level stay. Routes of domains go before it."),
@@ -634,6 +638,18 @@ const struct config_option config_options[] = {
         "The token is sealed, so that what comes back to it (`receives`) is believed. Mail with "
         "the null sender keeps it. "
         "Notices go to the message's own sender; what comes back later is told as an event alone."),
+    TEXT("list_unsubscribe", TRANSPORT(list_unsubscribe), NULL, "none", 320,
+         "`unsubscribe@DOMAIN`: signed mail (`dkim`) for one recipient, with a sender and without "
+         "such a field, gets `List-Unsubscribe: <mailto:unsubscribe+TOKEN@DOMAIN?subject=...>`, "
+         "sealed as for `verp`. Mail to that address (`receives`) takes the recipient off: see "
+         "`unsubscribe` of `suppression`. The part before the @ begins with unsubscribe, unsub, "
+         "optout, opt-out or leave."),
+    TEXT("list_unsubscribe_url", TRANSPORT(list_unsubscribe_url), NULL, "none", 400,
+         "The same by one click (RFC 8058), at a web server of yours: an https URL with `{token}` "
+         "in it, and maybe `{recipient}`, `{tenant}` and `{campaign}`, which are escaped. Such "
+         "mail gets `List-Unsubscribe-Post: List-Unsubscribe=One-Click` as well. The server hands "
+         "what is posted there on as mail to the address of `list_unsubscribe`, with the "
+         "recipient's address as its subject."),
     TEXT("source_pool", TRANSPORT(source_pool), NULL, "the system chooses the address", 64,
          "The `pool` from which connections take their source. Addresses that no source of the "
          "pool can reach are not tried."),

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/packed.h"
 #include "engine/config/config.h"
+#include "engine/heard/return_book.h"
 #include "engine/post/signing.h"
 #include "engine/state/settings.h"
 
@@ -176,6 +177,19 @@ usec_t message_expires(const struct message *m, const struct config *config)
         return e->expires;
     }
     return e->created + config_queue_lifetime(config, e->tenant, e->sender.len == 0);
+}
+
+struct return_subject message_subject(const struct message *m, uint32_t index)
+{
+    const struct spool_envelope *e = &m->envelope;
+    return (struct return_subject){
+        .message = e->id,
+        .begun = (e->not_before > e->created ? e->not_before : e->created) / USEC_PER_SEC,
+        .recipient = index,
+        .tenant = e->tenant,
+        .campaign = e->campaign,
+        .address = message_address(m, index),
+    };
 }
 
 struct slice message_packed(const struct message *m)

@@ -30,6 +30,7 @@
 
 struct buf;
 struct config;
+struct return_subject;
 struct settings;
 struct signing;
 
@@ -105,6 +106,9 @@ MUST_USE int message_load(struct message *m, uint32_t index, struct slice addres
 void message_unload(struct message *m, uint32_t index);
 /* The address of a loaded recipient. */
 struct slice message_address(const struct message *m, uint32_t index);
+
+/* The same recipient, as its return address speaks of it; views of the message. */
+struct return_subject message_subject(const struct message *m, uint32_t index);
 
 /* All addresses of a whole message: the packed list that it was made of. */
 struct slice message_packed(const struct message *m);
