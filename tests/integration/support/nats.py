@@ -212,9 +212,6 @@ class NatsClient:
         self.socket.sendall(b'UNSUB 1\r\n')
         return seen
 
-    def publish(self, subject, data):
-        self.socket.sendall(f'PUB {subject} {len(data)}\r\n'.encode() + data + b'\r\n')
-
     def request(self, subject, data=b''):
         """What answers, as JSON."""
         self.socket.sendall(f'SUB answer 2\r\nPUB {subject} answer {len(data)}\r\n'.encode() + data + b'\r\n')
