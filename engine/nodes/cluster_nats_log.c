@@ -151,7 +151,8 @@ static int log_look(struct cluster_log *l, struct cluster_log_state *ret)
     if (s != NATS_OK) {
         return log_error_of(s, code);
     }
-    *ret = (struct cluster_log_state){.first = info->State.FirstSeq,
+    uint64_t first = info->State.FirstSeq; /* 0: there never was a frame */
+    *ret = (struct cluster_log_state){.first = first > 0 ? first : 1,
                                       .last = info->State.LastSeq,
                                       .bytes = info->State.Bytes,
                                       .made = (uint64_t)info->Created};

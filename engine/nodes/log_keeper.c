@@ -78,7 +78,7 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
     struct cluster_client *client = k->node.client(k->node.ctx);
     struct cluster_log_state state;
     struct log_owner owner;
-    uint64_t place = 0;
+    uint64_t place = 0, last = 0;
     if (client == NULL || number == 0) {
         return ERR_AGAIN;
     }
@@ -87,7 +87,8 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
         err = ERR_CLOSED;
     }
     err = err != 0 ? err : find_stream(k, &state);
-    err = err != 0 ? err : log_owner_begin(k->node.module, client, k->node.name, &owner);
+    err = err != 0 ? err : log_owner_last_epoch(k->module, k->log, &state, &last);
+    err = err != 0 ? err : log_owner_begin(k->node.module, client, k->node.name, last, &owner);
     if (err == ERR_LOCKED) {
         end_for_good(k, owner.holder);
     }

@@ -1,7 +1,9 @@
-/* Owns the value of a log's owner. Called by the keeper of the log; must not know what a log holds. */
+/* Owns the value of a log's owner. Called by the keeper of the log and by who takes one; must not know
+ * what frames hold. */
 #include "engine/nodes/log_owner.h"
 
 #include "base/error.h"
+#include "engine/cluster/log_frame.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,8 +30,29 @@ int log_owner_read(struct slice value, struct log_owner *ret)
     return 0;
 }
 
+int log_owner_last_epoch(const struct cluster_log_module *m, struct cluster_log *log,
+                         const struct cluster_log_state *state, uint64_t *ret)
+{
+    uint64_t epoch = 0;
+    int err = 0;
+    for (uint64_t place = state->last; err == 0 && epoch == 0 && place >= state->first; place--) {
+        struct cluster_value found = {.data = NULL};
+        struct log_frame frame;
+        err = m->read(log, place, &found);
+        if (err == 0 && log_frame_read(slice_make(found.data, found.len), &frame) == 0) {
+            epoch = frame.id.epoch;
+        }
+        err = err == ERR_MISSING ? 0 : err;
+        free(found.data);
+    }
+    if (err == 0) {
+        *ret = epoch;
+    }
+    return err;
+}
+
 int log_owner_begin(const struct cluster_module *m, struct cluster_client *client, const char *node,
-                    struct log_owner *ret)
+                    uint64_t last, struct log_owner *ret)
 {
     struct cluster_value seen = {.data = NULL};
     struct log_owner o = {.epoch = 0};
@@ -46,6 +69,8 @@ int log_owner_begin(const struct cluster_module *m, struct cluster_client *clien
     if (err == 0 && strcmp(o.holder, node) != 0) {
         err = ERR_LOCKED;
     }
+    o.epoch = o.epoch > last ? o.epoch : last;
+    err = err == 0 && o.epoch >= INT64_MAX ? ERR_SYNTAX : err; /* no writer came that far */
     o.epoch += err == 0 ? 1 : 0;
     *ret = o;
     if (err != 0) {

@@ -124,9 +124,13 @@ static int read_number(struct restore *r, const struct cluster_log_state *state,
 static int put_fence(struct restore *r, uint16_t number, uint64_t *ret_place)
 {
     struct log_owner owner = {.epoch = 0};
+    struct cluster_log_state state;
+    uint64_t last = 0;
     int err;
     do {
-        err = log_owner_begin(r->module, r->client, r->node, &owner);
+        err = look(r, &state);
+        err = err != 0 ? err : log_owner_last_epoch(r->log_module, r->log, &state, &last);
+        err = err != 0 ? err : log_owner_begin(r->module, r->client, r->node, last, &owner);
     } while (must_ask_again(r, err));
     if (err != 0) {
         (void)snprintf(r->text, LOG_RESTORE_TEXT, "the log of node %s cannot be taken: %s%s%s",
@@ -141,7 +145,6 @@ static int put_fence(struct restore *r, uint16_t number, uint64_t *ret_place)
     log_frame_add(&fence, &(const struct log_item){.kind = LOG_ITEM_FENCE, .number = number});
     log_frame_end(&fence);
     do { /* a fence that lies there after all is void in front of the one that follows */
-        struct cluster_log_state state;
         err = fence.failed ? -ENOMEM : look(r, &state);
         err = err != 0 ? err
                        : r->log_module->send(r->log, state.last + 1, buf_slice(&fence), ret_place);

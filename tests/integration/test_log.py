@@ -322,6 +322,26 @@ def test_foreign_bytes_in_the_log(nats, place):
     assert restore(daemon, 'bytes') == 3
 
 
+def test_owner_is_lost(nats, place):
+    """The next epoch is greater than what the log has, also when the key that counts them is gone: else all that is
+    accepted until the log was told anew would be void."""
+    daemon = place.sluice(cluster=log_section('owner', nats))
+    wait_open(daemon)
+    daemon.command('suspend', '--all', '--reason', 'x', '--here')
+    for i in range(40):
+        submit(daemon, 'a@a.test', [f'r{i}@x.test'], message(text=('x' * 70 + '\r\n') * 9000))
+    assert daemon.stop() == 0
+    client = NatsClient(nats.servers[0])
+    client.request('$JS.API.STREAM.PURGE.KV_sluice_owner', json.dumps({'filter': '$KV.sluice_owner.owner'}).encode())
+    client.close()
+    daemon.start()
+    wait_open(daemon)
+    submit(daemon, 'a@a.test', ['r40@x.test'], message())
+    assert log_of(daemon)['retelling']
+    lose_spool(daemon)
+    assert restore(daemon, 'owner') == 41
+
+
 def restore_fails(daemon):
     done = subprocess.run([PROGRAM, 'repair', '-c', daemon.config_path, '--from-log', 'taken'], capture_output=True, text=True,
                           timeout=120, check=False)
