@@ -33,6 +33,7 @@ struct log_keeper {
     struct log_prefix prefix;
     struct buf fence;
     uint64_t made;          /* of the stream */
+    uint64_t first;         /* place; only what lies in front of it was purged in order */
     uint64_t reported;      /* serial up to which the replica knows of acknowledgements */
     bool is_open, is_ended; /* ended: somebody else writes it */
     usec_t next_try, next_look;
@@ -106,6 +107,7 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
         return err; /* if it lies there after all, the next epoch's fence comes behind it */
     }
     log_prefix_init(&k->prefix, owner.epoch, place);
+    k->first = k->made == state.made && k->first > state.first ? k->first : state.first;
     k->made = state.made;
     k->reported = 0;
     k->is_open = true;
@@ -156,6 +158,15 @@ static void stream_vanished(struct log_keeper *k)
 {
     log_error("log: the servers have lost it; all mail is told to them anew");
     log_prefix_vanished(&k->prefix);
+}
+
+/* Whether what was acknowledged is not there any more: there is no such stream, or another one, or
+ * servers came back without its end, or somebody purged it. err: of the look */
+static bool has_lost(const struct log_keeper *k, int err, const struct cluster_log_state *s)
+{
+    return err == ERR_MISSING ||
+           (err == 0 && (s->made != k->made || s->last < k->prefix.prefix ||
+                         (s->first > k->first && s->last == k->prefix.prefix)));
 }
 
 /* false: nothing can be done now */
@@ -211,7 +222,7 @@ static void look_there(struct log_keeper *k)
         }
     } else if (err == ERR_MISSING) {
         err = k->module->look(k->log, &state);
-        if (err == ERR_MISSING || (err == 0 && state.made != k->made)) {
+        if (has_lost(k, err, &state)) {
             stream_vanished(k);
         } else if (err == 0 && (state.last < place || state.first > place)) {
             log_prefix_nothing(&k->prefix, place, state.last);
@@ -230,6 +241,7 @@ static void watch_size(struct log_keeper *k)
     uint64_t purge = replica_take_purge(k->replica);
     if (purge != 0) {
         purge = log_prefix_purge(&k->prefix, purge) + 1;
+        k->first = purge > k->first ? purge : k->first;
         int err = k->module->purge(k->log, purge);
         if (err != 0) {
             log_warning("log: what is not needed any more cannot be purged: %s; it will be with "
@@ -242,7 +254,7 @@ static void watch_size(struct log_keeper *k)
     }
     k->next_look = now + LOOK;
     int err = k->module->look(k->log, &state);
-    if (err == ERR_MISSING || (err == 0 && state.made != k->made)) {
+    if (has_lost(k, err, &state)) {
         stream_vanished(k);
     } else if (err == 0) {
         replica_set_size(k->replica, state.bytes);

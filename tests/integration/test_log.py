@@ -179,15 +179,16 @@ def test_log_is_full(nats, place):
     assert len(receiver.messages) == sent
 
 
-def test_log_is_lost(nats, place):
-    """All mail is told to the servers anew when they lost the log."""
+@pytest.mark.parametrize('what', ['DELETE', 'PURGE'])
+def test_log_is_lost(nats, place, what):
+    """All mail is told to the servers anew when they lost the log, or somebody emptied it."""
     receiver = place.receiver()
     daemon = place.sluice(cluster=log_section('gone', nats), routes={'*': ('smtp', receiver.nexthop)})
     wait_open(daemon)
     daemon.command('suspend', '--domain', 'x.test', '--reason', 'x', '--here')
     for i in range(30):
         submit(daemon, 'a@a.test', [f'r{i}@x.test'], message())
-    assert stream_request(nats, 'DELETE', 'gone')['success'] is True
+    assert stream_request(nats, what, 'gone')['success'] is True
     daemon.wait_log('the servers have lost it')
     until(lambda: log_of(daemon)['open'] and not log_of(daemon)['retelling'], lambda: log_of(daemon))
     submit(daemon, 'a@a.test', ['r30@x.test'], message())
@@ -224,6 +225,33 @@ def test_strange_messages_in_the_log(nats, place):
     daemon.command('resume', '--all')
     for i in range(len(hostile)):
         daemon.wait_event('Delivery', f'r{i}@x.test')
+
+
+def test_servers_go_back(place):
+    """They come back with what they had some time ago, as after a power cut without a sync."""
+    one = NatsCluster(place.subfolder('nats'), 1)
+    place.keep(one)
+    daemon = place.sluice(cluster=log_section('back', one))
+    wait_open(daemon)
+    daemon.command('suspend', '--all', '--reason', 'x', '--here')
+    server, = one.servers
+    for i in range(6):
+        submit(daemon, 'a@a.test', [f'r{i}@x.test'], message())
+        if i == 2:
+            server.kill()
+            shutil.copytree(server.folder / 'store', server.folder / 'before')
+            server.start()
+            one.wait_ready()
+            until(lambda: refusal(daemon) is None, daemon.log, 30)
+    server.kill()
+    shutil.rmtree(server.folder / 'store')
+    os.rename(server.folder / 'before', server.folder / 'store')
+    server.start()
+    one.wait_ready()
+    daemon.wait_log('the servers have lost it')
+    until(lambda: log_of(daemon)['open'] and not log_of(daemon)['retelling'], lambda: log_of(daemon), 30)
+    lose_spool(daemon)
+    assert restore(daemon, 'back') == 6
 
 
 def test_log_is_taken(nats, place):
