@@ -194,8 +194,8 @@ const struct config_option config_options[] = {
         "max_bytes", CLUSTER(max_bytes), "4G", MEGA(256),
         "The most that this node's log takes on each server. New mail is refused with 452 while "
         "the "
-        "queue takes more than two fifths of it, as keeping the log short needs as much again. Set "
-        "when the stream is made."),
+        "queue takes more than two fifths of it, as keeping the log short needs as much again. The "
+        "next start gives it to a log that there is."),
     TEXT("module", CLUSTER(module), NULL, "where it was installed", 4000,
          "The file of the module that speaks to the servers; loaded only where `node` is set."),
     /* --- http ------------------------------------------------------------------------------------- */

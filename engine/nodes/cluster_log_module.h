@@ -21,7 +21,8 @@ struct cluster_log;
 /* What a stream has, as its leader says. */
 struct cluster_log_state {
     uint64_t first, last; /* sequences; first is last + 1 when it is empty */
-    uint64_t bytes;
+    uint64_t bytes, max_bytes;
+    int replicas; /* on so many servers */
     uint64_t
         made; /* when the stream was made, in the servers' own count: another stream of the same
                     * name has another one */
@@ -33,8 +34,8 @@ struct cluster_log_module {
     int (*open)(const struct cluster_options *options, const char *node, struct cluster_log **ret);
     void (*close)(struct cluster_log *l); /* accepts NULL */
     bool (*is_connected)(struct cluster_log *l);
-    /* Make the stream. errors: ERR_LOCKED: there is one already; ERR_LIMIT: the servers have no room
-     * for so many bytes */
+    /* Make the stream, or give the one that there is this limit and cluster_options.replicas; what it
+     * has stays. errors: ERR_LIMIT: the servers have no room for so many bytes */
     int (*make)(struct cluster_log *l, uint64_t max_bytes);
     /* errors: ERR_MISSING: there is no such stream */
     int (*look)(struct cluster_log *l, struct cluster_log_state *ret);

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define CLUSTER_MODULE_VERSION                                                                     \
-    3U /* one more with each change of this file or cluster_log_module.h */
+    4U /* one more with each change of this file or cluster_log_module.h */
 #define CLUSTER_MODULE_SYMBOL    "sluice_cluster_module"
 #define CLUSTER_VALUE_MAX        65536U /* bytes of a value */
 #define CLUSTER_BUCKETS_MAX      8U

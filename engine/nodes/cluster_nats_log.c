@@ -111,8 +111,6 @@ static int log_error_of(natsStatus s, jsErrCode code)
     case JSStreamNotFoundErr:
     case JSNoMessageFoundErr:
         return ERR_MISSING;
-    case JSStreamNameExistErr:
-        return ERR_LOCKED;
     case JSStreamStoreFailedErr: /* `maximum bytes exceeded`, or the server's disk is full */
     case JSInsufficientResourcesErr:
     case JSStorageResourcesExceededErr:
@@ -139,6 +137,9 @@ static int log_make(struct cluster_log *l, uint64_t max_bytes)
     config.Duplicates = NANOSECONDS; /* nothing has an id to tell duplicates by */
     config.DenyDelete = true;
     natsStatus s = js_AddStream(&info, l->js, &config, NULL, &code);
+    if (s != NATS_OK && code == JSStreamNameExistErr) { /* with another limit */
+        s = js_UpdateStream(&info, l->js, &config, NULL, &code);
+    }
     jsStreamInfo_Destroy(info);
     return s == NATS_OK ? 0 : log_error_of(s, code);
 }
@@ -155,6 +156,8 @@ static int log_look(struct cluster_log *l, struct cluster_log_state *ret)
     *ret = (struct cluster_log_state){.first = first > 0 ? first : 1,
                                       .last = info->State.LastSeq,
                                       .bytes = info->State.Bytes,
+                                      .max_bytes = (uint64_t)info->Config->MaxBytes,
+                                      .replicas = (int)info->Config->Replicas,
                                       .made = (uint64_t)info->Created};
     jsStreamInfo_Destroy(info);
     return 0;

@@ -49,13 +49,16 @@ static void wake(void *ctx)
 
 /* --- an epoch begins -------------------------------------------------------------------------- */
 
-/* errors: of the module */
+/* As the configuration has it: what is in a full log comes out only when it may become larger.
+ * errors: of the module */
 static int find_stream(struct log_keeper *k, struct cluster_log_state *ret)
 {
     int err = k->module->look(k->log, ret);
-    if (err == ERR_MISSING) {
+    bool is_other = err == 0 && (ret->max_bytes != k->node.max_bytes ||
+                                 ret->replicas != k->node.options.replicas);
+    if (err == ERR_MISSING || is_other) {
         err = k->module->make(k->log, k->node.max_bytes);
-        err = err == 0 || err == ERR_LOCKED ? k->module->look(k->log, ret) : err;
+        err = err == 0 ? k->module->look(k->log, ret) : err;
     }
     return err;
 }
