@@ -116,6 +116,7 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
     k->is_open = true;
     log_info("log: epoch %llu of node %s begins at place %llu", (unsigned long long)owner.epoch,
              k->node.name, (unsigned long long)place);
+    replica_set_size(k->replica, state.bytes); /* before it judges what has room */
     replica_open(k->replica, number, owner.epoch, place);
     return 0;
 }
