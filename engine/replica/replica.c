@@ -284,7 +284,7 @@ static struct timespec time_after(usec_t span)
 static bool is_acknowledged(struct replica *r)
 {
     usec_t begun = clock_mono();
-    const struct timespec end = time_after(REPLICA_PATIENCE);
+    struct timespec end = time_after(REPLICA_PATIENCE);
     int timed_out = 0;
     (void)pthread_mutex_lock(&r->lock);
     bool is_open = r->is_open && r->epoch == r->seen_epoch;
@@ -295,7 +295,12 @@ static bool is_acknowledged(struct replica *r)
     }
     (void)pthread_mutex_lock(&r->lock);
     while (r->under_way > 0 && timed_out == 0) {
+        size_t before = r->under_way;
         timed_out = pthread_cond_timedwait(&r->moved, &r->lock, &end);
+        if (r->under_way < before) { /* many frames may take their time, as long as they go on */
+            end = time_after(REPLICA_PATIENCE);
+            timed_out = 0;
+        }
     }
     bool is_done = is_open && r->under_way == 0 && r->is_open && r->epoch == r->seen_epoch;
     r->figures.waited += clock_mono() - begun;
@@ -422,9 +427,7 @@ void replica_acknowledged(struct replica *r, uint64_t serial, uint64_t place)
     r->serial = serial;
     r->place = place;
     bool is_done = r->under_way == 0;
-    if (is_done) {
-        (void)pthread_cond_signal(&r->moved);
-    }
+    (void)pthread_cond_signal(&r->moved);
     (void)pthread_mutex_unlock(&r->lock);
     if (is_done) {
         r->wake_writer(r->writer_ctx); /* it may have given up waiting */

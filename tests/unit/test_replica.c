@@ -23,6 +23,7 @@ static struct {
     uint64_t first, last; /* places that there are; the frame of place p is frames[p] */
     uint64_t epoch, serial;
     atomic_bool is_ending, is_deaf;
+    atomic_uint usec_a_frame; /* what storing one takes */
 } keeper;
 
 static void wake_nobody(void *ctx)
@@ -64,6 +65,7 @@ static void *run_keeper(void *arg)
         (void)pthread_mutex_lock(&keeper.lock);
         const struct slice frame = replica_frame(keeper.replica, keeper.serial + 1);
         if (frame.len > 0) {
+            (void)usleep(atomic_load(&keeper.usec_a_frame));
             put_in_log(frame);
             keeper.serial++;
             replica_acknowledged(keeper.replica, keeper.serial, keeper.last);
@@ -89,6 +91,7 @@ static int setup_replica(void **state)
     keeper.last = keeper.epoch = 0;
     atomic_store(&keeper.is_ending, false);
     atomic_store(&keeper.is_deaf, false);
+    atomic_store(&keeper.usec_a_frame, 0);
     assert_int_equal(replica_new(store, 256 << 20, wake_nobody, NULL, &keeper.replica), 0);
     replica_set_keeper(keeper.replica, wake_nobody, NULL);
     begin_epoch();
@@ -247,6 +250,18 @@ static void a_batch_is_shipped_again_at_once(void **state)
     assert_int_equal(replayed_messages(), 2);
 }
 
+/* Results of a message with very many recipients make a batch that servers may need long for. */
+static void a_long_batch_gets_through_as_long_as_it_goes_on(void **state)
+{
+    struct spool_position at = {.id = 0};
+    const usec_t begun = clock_mono();
+    atomic_store(&keeper.usec_a_frame, 600000);
+    assert_int_equal(commit_some(1, 100, &at, false), 0); /* 2 MB: four frames */
+    atomic_store(&keeper.usec_a_frame, 0);
+    assert_true(clock_mono() - begun > REPLICA_PATIENCE);
+    assert_int_equal(replayed_messages(), 100);
+}
+
 static void a_long_log_becomes_short(void **state)
 {
     struct spool_position at = {.id = 0}, kept;
@@ -272,6 +287,8 @@ int main(void)
                                         teardown_replica),
         cmocka_unit_test_setup_teardown(a_batch_is_shipped_again_at_once, setup_replica,
                                         teardown_replica),
+        cmocka_unit_test_setup_teardown(a_long_batch_gets_through_as_long_as_it_goes_on,
+                                        setup_replica, teardown_replica),
         cmocka_unit_test_setup_teardown(a_long_log_becomes_short, setup_replica, teardown_replica),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
