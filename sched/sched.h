@@ -487,8 +487,10 @@ void sched_lane_recall(struct sched *, struct sched_lane_key lane, uint32_t wind
 /* Limited: it takes a new entry only from what was lent to it. Said again of a lane that waits until
  * `due` of an answer: it asks at once. What is held when it is not limited any more is returned. */
 bool sched_lane_limit(struct sched *, struct sched_lane_key lane, bool is_limited, usec_t now);
+#define SCHED_NO_CONNECTIONS UINT32_MAX
 /* At most so many connections, idle ones included, and messages on one connection; 0: no ceiling. Those
- * beyond are closed when idle, and otherwise take no more. */
+ * beyond are closed when idle, and otherwise take no more. SCHED_NO_CONNECTIONS: a limited lane to which
+ * nothing is lent, and whose connections end with what they carry. */
 bool sched_lane_ceiling(struct sched *, struct sched_lane_key lane, uint32_t connections,
                         uint32_t messages, usec_t now);
 

@@ -534,7 +534,9 @@ const struct config_option config_options[] = {
         "Window of a destination that is new: connections that may be busy at a time. Never more "
         "than `destination_concurrency_limit`."),
     INT("destination_concurrency_limit", LANE(sched.destination_concurrency_limit), "20", 0,
-        INT_MAX, "Largest window. 0: no limit."),
+        INT_MAX,
+        "Largest window. 0: no limit. Where a provider or a domain sets it, the nodes of a "
+        "`cluster` have so many connections of that source together."),
     FEEDBACK("destination_concurrency_positive_feedback", LANE(positive_feedback), "1",
              "How much one success adds to the window: `NUMBER`, `NUMBER/NUMBER`, "
              "`NUMBER/concurrency` or, under the `readme` rule, `NUMBER/sqrt_concurrency`; the "
@@ -610,7 +612,7 @@ const struct config_option config_options[] = {
          "Messages to a site, all sources together."),
     INT("site_concurrency_limit", LANE(sched.site_concurrency_limit), "0", 0, 65535,
         "Connections of the transport to one site that carry mail, from all sources together. 0: "
-        "no limit."),
+        "no limit. In a `cluster` it is all connections, of all transports and nodes together."),
     BOOL("site_rollup", TRANSPORT(site_rollup), "yes",
          "Destinations whose mail goes to the same hosts are one *site*: they share one window, "
          "and connections where hosts and TLS allow it. What counts is the set of names that the "

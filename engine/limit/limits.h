@@ -59,6 +59,9 @@ struct limit_rates {
     struct rate_rule messages, recipients, connects;
     struct rate_rule quota;            /* of messages, in an hour or a day */
     const struct quota_warmup *warmup; /* instead of a quota; copied; NULL: none */
+    /* Connections at a time, of all nodes together; where no nodes share limits it says nothing. Of a
+     * lane or a site. */
+    uint32_t connections;
 };
 
 /* What holds for a lane. Where borrowers bring different rates for the same lane, site or source, the
@@ -123,6 +126,7 @@ struct limit_state {
     usec_t until;              /* of a closed lane: from then on one entry at a time */
     uint32_t most_connections; /* of all borrowers together; 0: no ceiling */
     uint32_t most_messages;    /* on one connection; 0: no ceiling */
+    bool is_emptied; /* nothing is lent to it, and its connections are to end as soon as they can */
 };
 
 enum limit_change_kind {
@@ -236,7 +240,8 @@ enum limit_cause {
     LIMIT_BY_CEILING,
     LIMIT_BY_RATE,
     LIMIT_BY_QUOTA,
-    LIMIT_BY_SHARE, /* of a rate that other nodes use too */
+    LIMIT_BY_SHARE,       /* of a rate or quota that other nodes use too */
+    LIMIT_BY_CONNECTIONS, /* of a limit of them that other nodes use too */
     LIMIT_CAUSE_COUNT
 };
 /* "closed", "paused", "pace", ...; "" for LIMIT_NO_CAUSE; static */

@@ -1,6 +1,6 @@
-/* Configured rates that the nodes of a cluster share: of each rate this node uses only the part that
- * it was given. Whoever speaks to the other nodes (one thread) sees here which rates are wanted and
- * how much of them, and sets the parts.
+/* Configured rates, and limits of connections at a time, that the nodes of a cluster share: of each this
+ * node uses only the part that it was given. Whoever speaks to the other nodes (one thread) sees here
+ * which are wanted and how much of them, and sets the parts. What is said of rates is said of both.
  *
  * A rate is a part from the time that it is configured while limits_part_begin was called, and begins
  * with nothing. It has a slot while somebody wants it or it has a part. */
@@ -21,12 +21,15 @@ struct limits_part_view {
     uint64_t id; /* of the rate as it is configured; never used again */
     /* Of owner, name, unit and rule: equal at all nodes that have it configured alike. */
     char key[LIMITS_PART_KEY_MAX + 1];
+    bool is_rate; /* else it is connections at a time: a part is one */
+    uint32_t
+        in_use; /* parts that are in use, more than `share` after that became less; of a rate 0 */
     uint32_t burst;    /* of the whole rate, at least 1 */
     uint32_t parts;    /* that it is divided into */
     uint32_t share;    /* parts that this node uses now */
     uint32_t want;     /* parts that it could use */
     uint32_t tokens;   /* in thousandths, that are left of its burst */
-    usec_t token_time; /* the time of one message, recipient or connect of the whole rate */
+    usec_t token_time; /* the time of one message, recipient or connect of the whole rate; else 0 */
 };
 
 /* All rates that are configured from now on are shared. Before anything is held.

@@ -153,8 +153,8 @@ static struct shared_limit *make_limit(struct shared_limits *s, uint32_t slot,
     k->id = v->id;
     k->burst = v->burst;
     memcpy(k->key, v->key, sizeof(k->key));
-    k->self =
-        (struct limit_share_self){.is_rate = true, .limit = v->parts, .turn_min = v->token_time};
+    k->self = (struct limit_share_self){
+        .is_rate = v->is_rate, .limit = v->parts, .turn_min = v->token_time};
     limit_share_void(&k->self);
     k->next = *chain;
     *chain = k;
@@ -264,6 +264,7 @@ static int take_step(struct shared_limits *s, struct shared_limit *k,
     k->self.node = turn->of->node;
     k->self.want = v == NULL || turn->of->is_end ? 0 : v->want;
     k->self.tokens = v == NULL ? 0 : v->tokens;
+    k->self.in_use = v == NULL ? 0 : v->in_use;
     if (!k->is_known) {
         turn->swaps++;
         int err = read_value(s, k);
