@@ -407,6 +407,7 @@ __attribute__((visibility("default"))) const struct cluster_module *sluice_clust
 {
     static const struct cluster_module module = {
         .version = CLUSTER_MODULE_VERSION,
+        .api = &cluster_nats_api_module,
         .open = client_open,
         .close = client_close,
         .is_connected = client_is_connected,

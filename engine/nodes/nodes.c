@@ -266,7 +266,7 @@ static bool are_servers_fit(struct nodes *n)
     return answered > 0;
 }
 
-static struct cluster_options options_of(const struct nodes *n)
+struct cluster_options nodes_options(const struct nodes *n)
 {
     const struct config_cluster *k = n->config;
     return (struct cluster_options){
@@ -289,7 +289,7 @@ static int open_client(struct nodes *n)
     if (!are_servers_fit(n)) {
         return ERR_AGAIN;
     }
-    const struct cluster_options options = options_of(n);
+    const struct cluster_options options = nodes_options(n);
     int err = n->module->open(&options, &client);
     if (err != 0) {
         refuse(n, "the client", err_str(err));
@@ -601,7 +601,7 @@ static int make_log(struct nodes *n, const struct cluster_log_module *module)
         .replica = n->engine->replica,
         .name = n->config->node,
         .max_bytes = n->config->max_bytes,
-        .options = options_of(n),
+        .options = nodes_options(n),
         .module = n->module,
         .client = client_for_log,
         .number = number_for_log,
