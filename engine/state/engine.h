@@ -31,6 +31,7 @@ struct injector;
 struct listener;
 struct message;
 struct mailbox;
+struct gather;
 struct nodes;
 struct order_book;
 struct suspensions;
@@ -83,6 +84,7 @@ struct engine {
     struct spool_writer *writer;
     struct series *series;
     struct nodes *nodes;     /* NULL: no cluster; nodes.h */
+    struct gather *gather;   /* likewise; gather.h */
     struct replica *replica; /* NULL: no log; replica.h */
     struct limits *limits;   /* what receivers allow, shared by all transports; limits.h */
     struct queue_figures_keeper *figures; /* queue_figures.h */
