@@ -46,7 +46,7 @@ struct replica {
     uint64_t told;        /* bytes of it */
     uint64_t live;        /* bytes of the last one that was completed */
     uint64_t since;       /* bytes shipped since the last one began */
-    uint64_t spool_bytes; /* what the tables take, as of size_seen (monotonic) */
+    uint64_t spool_bytes; /* of what is told, in the tables, as of size_seen (monotonic) */
     usec_t size_seen;
     /* as they were when the writer last asked whether it may begin */
     uint64_t seen_epoch, seen_serial;
@@ -222,14 +222,14 @@ static uint64_t size_of(struct replica *r, bool *ret_is_refused)
 
 static void look_at_spool(struct replica *r)
 {
-    struct spool_counts counts;
     usec_t now = clock_mono();
     if (now - r->size_seen < size_interval || spool_reader_begin(r->reader) != 0) {
         return;
     }
     r->size_seen = now;
-    if (spool_read_counts(r->reader, &counts) == 0) {
-        r->spool_bytes = counts.used_bytes;
+    uint64_t bytes;
+    if (spool_retelling_bytes(r->reader, &bytes) == 0) {
+        r->spool_bytes = bytes;
     }
     spool_reader_end(r->reader);
 }

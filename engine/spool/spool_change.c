@@ -443,3 +443,22 @@ int spool_retell(struct spool_reader *r, struct spool_retelling *at, size_t budg
     *ret_bytes = t.bytes;
     return err;
 }
+
+int spool_retelling_bytes(const struct spool_reader *r, uint64_t *ret)
+{
+    static const enum spool_table told[] = {SPOOL_TABLE_MESSAGE,    SPOOL_TABLE_BODY,
+                                            SPOOL_TABLE_RECIPIENTS, SPOOL_TABLE_STATE,
+                                            SPOOL_TABLE_REASON,     SPOOL_TABLE_SIGNING};
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+        MDB_stat stat;
+        int rc = mdb_stat(r->txn, r->store->dbi[told[i]], &stat);
+        if (rc != 0) {
+            return spool_error(rc);
+        }
+        bytes += (stat.ms_branch_pages + stat.ms_leaf_pages + stat.ms_overflow_pages) *
+                 (uint64_t)stat.ms_psize;
+    }
+    *ret = bytes;
+    return 0;
+}
