@@ -271,10 +271,10 @@ static int tell_piece(struct teller *t, struct spool_retelling *at, enum spool_t
         int damage =
             spool_reader_result(t->reader, spool_blob_decode(record, &key, true, &bytes), &record);
         r = damage == ERR_CORRUPT ? 0 : damage;
-        at->next = number + 1;
         if (damage == 0) {
             tell_anew(t, kind, at->id, number, bytes);
         }
+        at->next = r == 0 ? number + 1 : at->next;
     }
     return r;
 }
@@ -339,11 +339,11 @@ static int tell_states(struct teller *t, struct spool_retelling *at)
     if (r == 0) {
         const struct spool_key key = spool_key_part(at->id, batch);
         r = spool_reader_result(t->reader, spool_blob_decode(record, &key, true, &states), &record);
-        at->next = batch + 1;
     }
     for (size_t i = 0; r == 0 && i < states.len; i++) {
         r = tell_state(t, at->id, (uint32_t)(batch * SPOOL_BATCH_RECIPIENTS + i), states.data[i]);
     }
+    at->next = r == 0 ? batch + 1 : at->next;
     return r;
 }
 
