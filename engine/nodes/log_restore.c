@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -292,30 +293,70 @@ static int take_log(struct restore *r)
     return err;
 }
 
+/* The folder of the spool may be there, and be a disk of its own, and what is in it is not ours but for a
+ * spool. */
+static int prepare_place(struct restore *r)
+{
+    static const char *const names[] = {"data.mdb", "journal"};
+    const char *path = r->config->spool.path;
+    char file[sizeof(r->folder)];
+    if (snprintf(r->folder, sizeof(r->folder), "%s/from-log", path) >= (int)sizeof(r->folder)) {
+        (void)snprintf(r->text, LOG_RESTORE_TEXT, "the spool's path is too long");
+        return ERR_LIMIT;
+    }
+    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+        int err = -errno;
+        (void)snprintf(r->text, LOG_RESTORE_TEXT, "%.200s: %s", path, err_str(err));
+        return err;
+    }
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        (void)snprintf(file, sizeof(file), "%s/%s", path, names[i]); /* no longer than r->folder */
+        if (access(file, F_OK) == 0) {
+            (void)snprintf(r->text, LOG_RESTORE_TEXT,
+                           "there is a spool in %.200s already; move it away first", path);
+            return ERR_LOCKED;
+        }
+    }
+    return 0;
+}
+
+/* The spool is whole: its file moves to its place, and belongs to whom the folder does, who need not be
+ * who runs this. */
+static int move_to_place(struct restore *r)
+{
+    struct stat st;
+    int folder = open(r->config->spool.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int err = folder < 0 || fstat(folder, &st) != 0 ? -errno : 0;
+    if (err == 0 && geteuid() == 0 &&
+        fchownat(folder, "from-log/data.mdb", st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) != 0) {
+        err = -errno;
+    }
+    if (err == 0 && (renameat(folder, "from-log/data.mdb", folder, "data.mdb") != 0 ||
+                     fsync(folder) != 0)) {
+        err = -errno;
+    }
+    if (folder >= 0) {
+        (void)close(folder); /* synced */
+    }
+    if (err != 0) {
+        (void)snprintf(r->text, LOG_RESTORE_TEXT, "%.200s cannot be moved to its place: %s",
+                       r->folder, err_str(err));
+        return err;
+    }
+    return remove_leftover(r);
+}
+
 int log_restore(const struct config *config, const char *node, struct log_restore *ret,
                 char text[static LOG_RESTORE_TEXT])
 {
     struct restore r = {
         .config = config, .node = node, .figures = ret, .text = text, .answered = clock_mono()};
-    const char *path = config->spool.path;
     *ret = (struct log_restore){0};
     text[0] = '\0';
-    if (rmdir(path) != 0 && errno != ENOENT) {
-        (void)snprintf(text, LOG_RESTORE_TEXT,
-                       "there is something in %.200s already; move it away first", path);
-        return ERR_LOCKED;
-    }
-    if (snprintf(r.folder, sizeof(r.folder), "%s.from-log", path) >= (int)sizeof(r.folder)) {
-        (void)snprintf(text, LOG_RESTORE_TEXT, "the spool's path is too long");
-        return ERR_LIMIT;
-    }
-    int err = connect_both(&r);
+    int err = prepare_place(&r);
+    err = err != 0 ? err : connect_both(&r);
     err = err != 0 ? err : take_log(&r);
-    if (err == 0 && rename(r.folder, path) != 0) {
-        err = -errno;
-        (void)snprintf(text, LOG_RESTORE_TEXT, "%.120s cannot be moved to %.120s: %s", r.folder,
-                       path, err_str(err));
-    }
+    err = err != 0 ? err : move_to_place(&r);
     if (r.log_module != NULL) {
         r.log_module->close(r.log);
         r.module->close(r.client);
