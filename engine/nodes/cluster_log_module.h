@@ -34,6 +34,8 @@ struct cluster_log_module {
     int (*open)(const struct cluster_options *options, const char *node, struct cluster_log **ret);
     void (*close)(struct cluster_log *l); /* accepts NULL */
     bool (*is_connected)(struct cluster_log *l);
+    /* Whether the server that it is connected to takes frames of so many bytes. */
+    bool (*takes)(struct cluster_log *l, size_t bytes);
     /* Make the stream, or give the one that there is this limit and cluster_options.replicas; what it
      * has stays. errors: ERR_LIMIT: the servers have no room for so many bytes */
     int (*make)(struct cluster_log *l, uint64_t max_bytes);

@@ -26,6 +26,7 @@
 enum {
     NAME_SIZE = 96,
     NANOSECONDS = 1000000000,
+    HEADERS = 256,    /* bytes, more than those of a frame's message */
     PACKED_MIN = 512, /* bytes of a frame; less is not worth the call */
     LEVEL = 1,        /* zstd's fastest that codes letters by their frequency */
 };
@@ -100,6 +101,11 @@ static int log_open(const struct cluster_options *options, const char *node,
 static bool log_is_connected(struct cluster_log *l)
 {
     return natsConnection_Status(l->connection) == NATS_CONN_STATUS_CONNECTED;
+}
+
+static bool log_takes(struct cluster_log *l, size_t bytes)
+{
+    return natsConnection_GetMaxPayload(l->connection) >= (int64_t)bytes + HEADERS;
 }
 
 /* An error that JetStream gave a number. */
@@ -273,6 +279,7 @@ sluice_cluster_log_module(void)
         .open = log_open,
         .close = log_close,
         .is_connected = log_is_connected,
+        .takes = log_takes,
         .make = log_make,
         .look = log_look,
         .send = log_send,

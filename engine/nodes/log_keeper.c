@@ -89,6 +89,8 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
     int err = k->log != NULL ? 0 : k->module->open(&k->node.options, k->node.name, &k->log);
     if (err == 0 && !k->module->is_connected(k->log)) {
         err = ERR_CLOSED;
+    } else if (err == 0 && !k->module->takes(k->log, LOG_FRAME_BYTES_MAX)) {
+        err = -EMSGSIZE; /* else the first long batch would never be stored */
     }
     err = err != 0 ? err : find_stream(k, &state);
     err = err != 0 ? err : log_owner_last_epoch(k->module, k->log, &state, &last);
@@ -121,6 +123,14 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
     return 0;
 }
 
+static const char *text_of(int err)
+{
+    if (err == -EMSGSIZE) {
+        return "max_payload of the servers must be 1 MB, as it is by default";
+    }
+    return err == ERR_LIMIT ? "the servers have no room for as much as max_bytes" : err_str(err);
+}
+
 static void try_to_begin(struct log_keeper *k)
 {
     usec_t now = clock_mono();
@@ -130,9 +140,7 @@ static void try_to_begin(struct log_keeper *k)
     int err = begin_epoch(k, k->node.number(k->node.ctx));
     k->next_try = now + RETRY;
     if (err != 0 && err != ERR_AGAIN && err != k->complained && !k->is_ended) {
-        log_warning("log: it cannot be opened: %s; no mail is accepted meanwhile",
-                    err == ERR_LIMIT ? "the servers have no room for as much as max_bytes"
-                                     : err_str(err));
+        log_warning("log: it cannot be opened: %s; no mail is accepted meanwhile", text_of(err));
         k->complained = err;
     }
     k->complained = err == 0 ? 0 : k->complained;

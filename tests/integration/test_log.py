@@ -271,6 +271,24 @@ def test_servers_go_back(place):
     assert restore(daemon, 'back') == 6
 
 
+def test_servers_that_take_no_long_frames(place):
+    """Said at once, and not when a batch is long for the first time."""
+    one = NatsCluster(place.subfolder('nats'), 1)
+    place.keep(one)
+    server, = one.servers
+    server.kill()
+    server.options = 'max_payload: 200000\n'
+    server.start()
+    one.wait_ready()
+    daemon = place.sluice(cluster=log_section('short', one))
+    daemon.wait_log('log: it cannot be opened: max_payload of the servers must be 1 MB')
+    assert refusal(daemon).startswith('451 '), refusal(daemon)
+    server.kill()
+    server.options = ''
+    server.start()
+    wait_open(daemon)
+
+
 def test_log_is_taken(nats, place):
     """Who takes the log of a node that still runs, has all that the node says 250 to."""
     receiver = place.receiver()

@@ -37,7 +37,7 @@ def get():
 
 class NatsServer:
     def __init__(self, cluster, name):
-        self.cluster, self.name = cluster, name
+        self.cluster, self.name, self.options = cluster, name, ''
         self.folder = cluster.folder / name
         self.folder.mkdir(parents=True)
         self.port, self.peer_port, self.monitor_port = free_port(), free_port(), free_port()
@@ -59,7 +59,7 @@ server_name: {self.name}
 listen: "127.0.0.1:{self.port}"
 http: "127.0.0.1:{self.monitor_port}"
 jetstream {{ store_dir: "{self.folder}/store"{', sync_interval: always' if self.cluster.syncs else ''} }}
-{joined if len(self.cluster.servers) > 1 else ''}''', 'ascii')
+{joined if len(self.cluster.servers) > 1 else ''}{self.options}''', 'ascii')
         with open(self.folder / 'log', 'ab') as log:
             self.process = subprocess.Popen([PROGRAM, '-c', self.folder / 'conf'], stdin=subprocess.DEVNULL, stdout=log,
                                             stderr=log)
