@@ -129,12 +129,13 @@ int spool_writer_write_tables(struct spool_writer *w)
     if (err == 0) {
         err = spool_forget_flows(txn);
     }
+    err = err == 0 ? ship_replica(w) : err;
     if (err == 0) {
+        /* Not before: a batch that is not shipped is made again, and these lines with it. */
         buf_append_slice(&w->log, buf_slice(&w->suppressor.lines));
         hearings_log(&w->hearings, &w->log);
-        err = spool_writer_write_log(w);
+        err = heed_commit(w, spool_writer_write_log(w));
     }
-    err = err == 0 ? ship_replica(w) : err;
     if (err != 0) {
         spool_abort(txn);
         return err;

@@ -196,6 +196,27 @@ def test_log_is_full(nats, place):
     assert len(receiver.messages) == sent
 
 
+def test_events_of_a_batch_that_failed(nats, place):
+    """What a batch changes stands in the event log once, however often it is written."""
+    receiver = place.receiver(answers=lambda verb, argument, session: '550 5.1.1 No such user' if verb == 'RCPT' else None)
+    daemon = place.sluice(cluster=log_section('events', nats), routes={'*': ('smtp', receiver.nexthop)},
+                          suppressions={'*': {'hard_bounce': '1'}})
+    wait_open(daemon)
+    daemon.command('suspend', '--all', '--reason', 'x', '--here')
+    for i in range(3):
+        submit(daemon, 'a@a.test', [f'r{i}@x.test'], message())
+    for server in nats.servers:
+        server.signal(signal.SIGSTOP)
+    daemon.command('resume', '--all')
+    daemon.wait_log('log: it does not work')
+    for server in nats.servers:
+        server.signal(signal.SIGCONT)
+    daemon.wait_empty()  # the notices come back to nobody
+    for kind in ('SuppressionAdded', 'Bounce'):
+        assert sorted(e['recipient'] for e in daemon.of(kind)) == ['a@a.test'] * (3 if kind == 'Bounce' else 1) + [
+            f'r{i}@x.test' for i in range(3)], kind
+
+
 @pytest.mark.parametrize('what', ['DELETE', 'PURGE'])
 def test_log_is_lost(nats, place, what):
     """All mail is told to the servers anew when they lost the log, or somebody emptied it."""
