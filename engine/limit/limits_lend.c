@@ -137,11 +137,12 @@ static bool lend_quotas(struct lending *g)
     for (uint32_t i = 0; i < g->meter_count; i++) {
         struct limits_meter *m = g->meters[i];
         uint32_t wanted = g->least[PACE_MESSAGES];
-        usec_t due = quota_lend(&m->quota, wanted, g->wall, &g->quotas[i]);
+        const struct limits_moment at = {g->now, g->wall};
+        enum limit_cause why;
+        usec_t due = limits_quota_lend(m, wanted, &at, &g->quotas[i], &why);
         if (due > 0) {
             usec_t wait = due == USEC_NEVER ? USEC_NEVER - g->now : due - g->wall;
-            (void)refuse(g, g->now + (wait < QUOTA_RECHECK ? wait : QUOTA_RECHECK), LIMIT_BY_QUOTA,
-                         m->owner);
+            (void)refuse(g, g->now + (wait < QUOTA_RECHECK ? wait : QUOTA_RECHECK), why, m->owner);
             g->ret->turn = g->now + wait;
             return false;
         }
@@ -263,7 +264,7 @@ static void trim(struct lending *g, enum pace_unit unit, uint32_t keep)
         }
         struct quota_loan *quota = &g->quotas[i];
         if (unit == PACE_MESSAGES && quota->left > keep) {
-            quota_give_back(&g->meters[i]->quota, quota->left - keep, quota->window);
+            limits_quota_return(g->meters[i], quota->left - keep, quota->window);
             quota->left = keep;
         }
     }

@@ -130,6 +130,7 @@ static int set_rates(struct limits *l, struct limits_meter *m,
     }
     bool is_newer = rules->serial > m->serial || m->references == 0;
     int err = set_quota(m, rates, is_newer);
+    err = err != 0 ? err : limits_chunk_configure(l, m);
     err = err != 0 ? err : set_connections(l, m, rates->connections, is_newer);
     for (unsigned i = 0; i < LIMITS_UNITS && err == 0; i++) {
         const struct rate_rule *now_is = limits_meter_rule(m, i);
@@ -264,7 +265,7 @@ void limits_meter_forget_idle(struct limits *l, usec_t now)
 void limits_quota_back(struct limits_meter *m, uint32_t amount, usec_t wall)
 {
     if (has_quota(&m->quota)) {
-        quota_give_back(&m->quota, amount, wall / quota_export(&m->quota).span);
+        limits_quota_return(m, amount, wall / quota_export(&m->quota).span);
     }
 }
 

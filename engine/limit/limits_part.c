@@ -138,7 +138,7 @@ static void set_rate(struct limits_part *part, uint32_t share, usec_t now)
 
 static uint32_t parts_of(unsigned unit, const struct rate_rule *rule)
 {
-    return unit == LIMITS_PART_CONNECTIONS ? rule->count : rate_parts_most(rule);
+    return unit < LIMITS_UNITS ? rate_parts_most(rule) : rule->count;
 }
 
 int limits_part_configure(struct limits *l, struct limits_meter *m, unsigned unit,
@@ -189,7 +189,7 @@ usec_t limits_part_due(struct limits_meter *m, unsigned unit, usec_t now)
     if (!part->has_slot) {
         take_slot(part);
     }
-    if (part->share > 0 && now < part->all->until) {
+    if (part->share > 0 && (part->unit == LIMITS_PART_QUOTA || now < part->all->until)) {
         part->waits_since = 0;
         return 0;
     }
@@ -262,11 +262,8 @@ static uint32_t connections_wanted(struct limits_part *part, usec_t now)
     return want < part->parts ? want : part->parts;
 }
 
-static uint32_t want_of(struct limits_part *part, usec_t now)
+static uint32_t rate_wanted(const struct limits_part *part, usec_t now)
 {
-    if (part->unit == LIMITS_PART_CONNECTIONS) {
-        return connections_wanted(part, now);
-    }
     if (part->asked_at == 0 || now - part->asked_at >= IDLE_SPAN) {
         const struct rate *r = &part->meter->rates[part->unit];
         bool is_full =
@@ -284,11 +281,29 @@ static uint32_t want_of(struct limits_part *part, usec_t now)
 
 static uint32_t tokens_of(const struct limits_part *part, usec_t now)
 {
-    if (part->unit == LIMITS_PART_CONNECTIONS) {
-        return 0;
-    }
     int64_t tokens = part->share > 0 ? rate_tokens(&part->meter->rates[part->unit], now) : 0;
     return tokens > 0 ? (uint32_t)tokens : 0;
+}
+
+static void describe(struct limits_part *part, usec_t now, usec_t wall,
+                     struct limits_part_view *ret)
+{
+    *ret = (struct limits_part_view){.id = part->id, .parts = part->parts, .share = part->share};
+    name_part(part, ret->key);
+    if (part->unit == LIMITS_PART_CONNECTIONS) {
+        ret->kind = LIMITS_PART_OF_CONNECTIONS;
+        ret->in_use = limits_seats_held(part->meter, now);
+        ret->want = connections_wanted(part, now);
+    } else if (part->unit == LIMITS_PART_QUOTA) {
+        ret->kind = LIMITS_PART_OF_QUOTA;
+        limits_chunk_describe(part, now, wall, ret);
+    } else {
+        ret->kind = LIMITS_PART_OF_RATE;
+        ret->burst = rate_burst(&part->rule);
+        ret->want = rate_wanted(part, now);
+        ret->tokens = tokens_of(part, now);
+        ret->token_time = part->rule.span / part->rule.count;
+    }
 }
 
 bool limits_part_look(struct limits *l, uint32_t slot, usec_t now, struct limits_part_view *ret)
@@ -296,19 +311,7 @@ bool limits_part_look(struct limits *l, uint32_t slot, usec_t now, struct limits
     limits_enter(l);
     struct limits_part *part = find_part(l, slot);
     if (part != NULL) {
-        bool is_rate = part->unit < LIMITS_UNITS;
-        *ret = (struct limits_part_view){
-            .id = part->id,
-            .is_rate = is_rate,
-            .parts = part->parts,
-            .share = part->share,
-            .burst = is_rate ? rate_burst(&part->rule) : 0,
-            .in_use = is_rate ? 0 : limits_seats_held(part->meter, now),
-            .want = want_of(part, now),
-            .tokens = tokens_of(part, now),
-            .token_time = part->rule.span / part->rule.count, /* of connections 0 */
-        };
-        name_part(part, ret->key);
+        describe(part, now, l->wall, ret);
     }
     limits_leave_lock(l);
     return part != NULL;
@@ -349,12 +352,21 @@ bool limits_part_set(struct limits *l, uint32_t slot, uint64_t id, uint32_t shar
     return is_there;
 }
 
+/* Nobody wants it, and nothing of it is in use or left. */
+static bool is_free_of(struct limits_part *part, usec_t now, usec_t wall)
+{
+    struct limits_part_view v;
+    describe(part, now, wall, &v);
+    bool is_kept = v.kind == LIMITS_PART_OF_QUOTA && (v.share > 0 || !v.is_idle);
+    return v.want == 0 && !is_kept;
+}
+
 bool limits_part_end(struct limits *l, uint32_t slot, uint64_t id, usec_t now)
 {
     limits_enter(l);
     struct limits_part *part = find_part(l, slot);
     bool is_there = part != NULL && part->id == id;
-    bool is_free = !is_there || want_of(part, now) == 0;
+    bool is_free = !is_there || is_free_of(part, now, l->wall);
     if (is_there && is_free) {
         part->share = 0;
         leave_slot(part);

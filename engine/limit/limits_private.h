@@ -26,6 +26,7 @@ enum {
     LIMITS_UNITS = PACE_CONNECTS + 1,
     /* What other nodes use too: rates by their units, and these. */
     LIMITS_PART_CONNECTIONS = LIMITS_UNITS,
+    LIMITS_PART_QUOTA,
     LIMITS_PARTS,
     LIMITS_METER_NAME_MAX = 2 * LIMITS_NAME_MAX + 1, /* of a lane: source, NUL, site */
 };
@@ -50,9 +51,9 @@ struct limits_part {
     struct limits_parts *all;
     struct limits_meter *meter;
     unsigned unit; /* enum pace_unit, or LIMITS_PART_... */
-    struct rate_rule
-        rule; /* as configured; the meter's is that of the part. Of connections its count */
-    uint32_t parts, share;
+    /* As configured; the meter's is that of the part. Of connections the count, of a quota the span. */
+    struct rate_rule rule;
+    uint32_t parts, share; /* of a quota: messages of its window that may be lent yet */
     uint64_t id;
     bool has_slot;
     uint32_t slot;
@@ -61,6 +62,10 @@ struct limits_part {
     int64_t second;             /* that `lent` is of */
     uint32_t lent, lent_before; /* of connections the most that were wanted */
     int64_t owed;               /* in thousandths, while there is no part: to be paid for first */
+    /* Of a quota. */
+    int64_t window;    /* that `share` and `taken` are of */
+    uint64_t taken;    /* by all nodes, as was known last */
+    usec_t used_up_at; /* when that was known to be all of it; 0: it is not */
 };
 
 struct limits_parts {
@@ -402,6 +407,15 @@ struct limits_meter *limits_meter_find(struct limits *l, const struct limit_mete
     ON_ROLE(l->lock);
 void limits_meter_forget_idle(struct limits *l, usec_t now) ON_ROLE(l->lock);
 bool limits_meter_is_limited(const struct limits_meter *m);
+/* Of the quota: as quota_lend, from what this node took of it where nodes share it. why: of a refusal */
+struct limits_moment {
+    usec_t now, wall;
+};
+usec_t limits_quota_lend(struct limits_meter *m, uint32_t want, const struct limits_moment *at,
+                         struct quota_loan *ret, enum limit_cause *ret_why);
+void limits_quota_return(struct limits_meter *m, uint32_t amount, int64_t window);
+/* What all nodes have left of it, as far as is known; UINT64_MAX: there is none. */
+uint64_t limits_quota_left(struct limits_meter *m, usec_t wall);
 /* Undoes what was taken of the quota at that time. */
 void limits_quota_back(struct limits_meter *m, uint32_t amount, usec_t wall);
 void limits_meter_free(struct limits *l, struct limits_meter *m) ON_ROLE(l->lock);
@@ -430,6 +444,14 @@ MUST_USE bool limits_part_owe(struct limits_meter *m, enum pace_unit unit, uint3
 /* So many were lent; is_short: somebody was refused. */
 void limits_part_lent(struct limits_meter *m, enum pace_unit unit, uint32_t lent, bool is_short,
                       usec_t now);
+
+/* limits_chunk.c */
+/* The quota has begun or ended, or has another span. errors: -ENOMEM */
+MUST_USE int limits_chunk_configure(struct limits *l, struct limits_meter *m) ON_ROLE(l->lock);
+/* The wall clock is in another window: nothing is left of the last one. */
+void limits_chunk_turn(struct limits_part *part, usec_t wall);
+void limits_chunk_describe(struct limits_part *part, usec_t now, usec_t wall,
+                           struct limits_part_view *ret);
 
 /* limits_seats.c */
 /* The lane has that meter from now on, or will not have it any more. */

@@ -98,7 +98,7 @@ static void show_meter(struct limits_meter *m, usec_t wall, struct limit_rates *
         ret->connects = *limits_meter_rule(m, PACE_CONNECTS);
         ret->quota = m->quota.rule;
         ret->connections = m->seats.limit;
-        *ret_left = quota_left(&m->quota, wall);
+        *ret_left = limits_quota_left(m, wall);
     }
 }
 

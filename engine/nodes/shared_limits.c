@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "engine/cluster/limit_share.h"
 #include "engine/limit/limits_part.h"
+#include "engine/nodes/shared_quota.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -66,7 +67,8 @@ static void hear_limit(void *ctx, const char *key, const void *data, size_t len,
 
 int shared_limits_open(struct shared_limits *s, struct cluster_client *client)
 {
-    int err = cluster_module_follow(s->module, client, BUCKET, hear_limit, s);
+    int err = s->module->bucket(client, SHARED_QUOTA_BUCKET);
+    err = err != 0 ? err : cluster_module_follow(s->module, client, BUCKET, hear_limit, s);
     if (err == 0) {
         s->client = client;
     }
@@ -154,7 +156,7 @@ static struct shared_limit *make_limit(struct shared_limits *s, uint32_t slot,
     k->burst = v->burst;
     memcpy(k->key, v->key, sizeof(k->key));
     k->self = (struct limit_share_self){
-        .is_rate = v->is_rate, .limit = v->parts, .turn_min = v->token_time};
+        .is_rate = v->kind == LIMITS_PART_OF_RATE, .limit = v->parts, .turn_min = v->token_time};
     limit_share_void(&k->self);
     k->next = *chain;
     *chain = k;
@@ -329,6 +331,25 @@ static void take_told(struct shared_limits *s)
     }
 }
 
+/* What is wanted of a quota is taken, and what is left over goes back. errors: of a server */
+static int work_quota(struct shared_limits *s, uint32_t slot, const struct limits_part_view *v,
+                      struct turn *turn)
+{
+    bool is_over = turn->of->is_end || v->is_idle;
+    if (v->want > 0 && !turn->of->is_end) {
+        turn->swaps++;
+        return shared_quota_take(s, slot, v);
+    }
+    if (is_over && v->share > 0) {
+        turn->swaps++;
+        return shared_quota_give(s, slot, v);
+    }
+    if (is_over) {
+        (void)limits_part_end(s->limits, slot, v->id, clock_mono()); /* false: it is wanted again */
+    }
+    return 0;
+}
+
 static int work_slot(struct shared_limits *s, uint32_t slot, struct turn *turn)
 {
     struct limits_part_view v;
@@ -337,6 +358,9 @@ static int work_slot(struct shared_limits *s, uint32_t slot, struct turn *turn)
     if (k != NULL && (!is_there || v.id != k->id)) {
         retire(s, k);
         k = NULL;
+    }
+    if (is_there && v.kind == LIMITS_PART_OF_QUOTA) {
+        return work_quota(s, slot, &v, turn);
     }
     if (is_there && k == NULL && !turn->of->is_end) {
         k = make_limit(s, slot, &v);

@@ -153,7 +153,7 @@ static void put_rates(const struct subject *s)
 
 static void put_share(const struct subject *s)
 {
-    json_t *link = lane_link(s, "waits for this node's share of its rate");
+    json_t *link = lane_link(s, "waits for this node's share of its rate or quota");
     because_rates(s, link);
     put_turn(s, link);
 }

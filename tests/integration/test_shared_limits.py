@@ -339,6 +339,34 @@ def test_slow_rate(place, servers):
     assert counter.seen[1][0] - begin <= 24
 
 
+def test_quota_over_nodes(place, servers):
+    """Three nodes and 200 messages a day for all: exactly so many, also when one of them leaves in between and returns.
+    Another one, which is killed, may take two with it."""
+    servers.mend()
+    counter = Counter(place)
+    names = ['day-a', 'day-b', 'day-c']
+    daemons = [place.sluice(start=False, cluster=section(name, servers),
+                            routes={'*': ('smtp', counter.receiver.nexthop)},
+                            transports={'smtp': {'max_message_quota': '200/d'}}) for name in names]
+    today = time.time() // 86400
+    for daemon, name in zip(daemons, names):
+        daemon.start()
+        until(lambda: is_joined(daemon, name), daemon.log, 20)
+        feed(daemon, name, 40)
+    until(lambda: len(counter.seen) == 120, lambda: f'{len(counter.seen)}', 10)
+    assert daemons[1].stop() == 0
+    daemons[2].kill()
+    daemons[1].start()
+    until(lambda: is_joined(daemons[0], names[0], names[1]), daemons[0].log, 20)
+    for daemon, name in list(zip(daemons, names))[:2]:
+        feed(daemon, name, 100)
+    until(lambda: len(counter.seen) >= 198, lambda: f'{len(counter.seen)}', 10)
+    until(lambda: 'has used up its quota' in daemons[0].command('why', '-d', counter.receiver.nexthop).stdout.decode(),
+          daemons[0].log, 10)
+    assert len(counter.seen) <= 200 or time.time() // 86400 != today
+    assert all(daemon.stop() == 0 for daemon in daemons[:2])
+
+
 def hostile_values(rng):
     sample = b'1 3 4000 1:2:4 2:2:4'
     for _ in range(150):

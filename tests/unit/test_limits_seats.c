@@ -63,7 +63,7 @@ static void a_connection_needs_a_seat(void **state)
     assert_int_equal(g.why, LIMIT_BY_CONNECTIONS);
     assert_int_equal(g.whose, LIMIT_OF_SITE);
     struct limits_part_view v = look(&b);
-    assert_false(v.is_rate);
+    assert_int_equal(v.kind, LIMITS_PART_OF_CONNECTIONS);
     assert_int_equal(v.parts, 4);
     assert_int_equal(v.want, 3);
     assert_int_equal(v.in_use, 0);
