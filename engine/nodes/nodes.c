@@ -111,7 +111,7 @@ static void wake_clerk(void *ctx)
 static void hear_node(void *ctx, const char *key, const void *data, size_t len, uint64_t revision)
 {
     struct nodes *n = ctx;
-    if (key != NULL && strcmp(key, NODE_NUMBERS_KEY) != 0) {
+    if (key == NULL || strcmp(key, NODE_NUMBERS_KEY) != 0) {
         (void)inbox_put(&n->inbox, key, data, len, revision); /* else in five seconds again */
         wake(n);
     }
@@ -191,6 +191,14 @@ static void see_entry(struct nodes *n, const struct node_entry *e, uint64_t revi
     }
 }
 
+static void note_telling(struct nodes *n, bool is_anew)
+{
+    n->has_number = n->has_number && !is_anew;
+    for (size_t i = 0; is_anew && i < n->seen_count; i++) {
+        n->seen[i].member.revision = 0; /* whatever comes next is a sign of life */
+    }
+}
+
 /* Whether there was something. */
 static bool read_inbox(struct nodes *n, usec_t now)
 {
@@ -198,7 +206,10 @@ static bool read_inbox(struct nodes *n, usec_t now)
     for (struct told *t = first; t != NULL; t = next) {
         struct node_entry e;
         next = t->next;
-        if (!t->is_put) {
+        note_telling(n, inbox_is_anew(&n->inbox, t));
+        if (t->key[0] == '\0') {
+            /* no node's */
+        } else if (!t->is_put) {
             forget_node(n, t->key);
         } else if (node_entry_read(slice_make(t->value, t->len), &e) == 0 &&
                    strcmp(e.name, t->key) == 0) {

@@ -314,11 +314,28 @@ static void void_all(struct shared_limits *s)
     }
 }
 
+/* The servers tell anew all that they have: what they had before may be lost. */
+static void doubt_all(struct shared_limits *s)
+{
+    for (uint32_t i = 0; i < s->slot_count; i++) {
+        if (s->by_slot[i] != NULL) {
+            s->by_slot[i]->is_known = false;
+        }
+    }
+    for (struct shared_limit *k = s->gone; k != NULL; k = k->next_gone) {
+        k->is_known = false;
+    }
+}
+
 static void take_told(struct shared_limits *s)
 {
     for (struct told *t = inbox_take(&s->inbox), *next; t != NULL; t = next) {
-        struct shared_limit *k = t->key[0] == '\0' ? NULL : find_limit(s, t->key);
+        bool is_telling = t->key[0] == '\0';
+        struct shared_limit *k = is_telling ? NULL : find_limit(s, t->key);
         next = t->next;
+        if (is_telling && !t->is_put) {
+            doubt_all(s);
+        }
         if (k != NULL && t->revision > k->revision) {
             struct limit_share value;
             k->is_known = t->is_put && limit_share_parse(slice_make(t->value, t->len), &value) == 0;

@@ -5,6 +5,7 @@ import contextlib
 import os
 import random
 import re
+import shutil
 import signal
 import threading
 import time
@@ -337,6 +338,37 @@ def test_slow_rate(place, servers):
     until(lambda: len(counter.seen) == 2, b.log, 20)
     assert counter.seen[1][0] - counter.seen[0][0] >= 19
     assert counter.seen[1][0] - begin <= 24
+
+
+def test_servers_that_lost_all(place, servers):
+    """All servers lose their disks: the nodes, which go on as they are, put there again what they know, and share their
+    rate as before; who joins gets a number of its own."""
+    servers.mend()
+    counter = Counter(place)
+    names = ['lost-a', 'lost-b', 'lost-c']
+    a, b, c = daemons = [node(place, servers, counter, name) for name in names]
+    for daemon, name in list(zip(daemons, names))[:2]:
+        daemon.start()
+        until(lambda: is_joined(daemon, name), daemon.log, 20)
+        feed(daemon, name, 900)
+    assert a.command('suspend', '--tenant', 'acme', '--reason', 'kept').returncode == 0
+    until(lambda: len(counter.between(time.monotonic() - 1, time.monotonic())) == 2, a.log, 10)
+    for server in servers.servers:
+        server.kill()
+        shutil.rmtree(server.folder / 'store')
+    servers.mend()
+    c.start()
+    for daemon in daemons:
+        until(lambda: is_joined(daemon, *names), daemon.log, 20)
+    until(lambda: 'kept' in str(c.query('orders')), c.log, 10)
+    numbers = {row['number'] for row in a.query('cluster') if 'number' in row}
+    assert len(numbers) == 3, a.query('cluster')
+    feed(c, names[2], 200)
+    until(lambda: len(counter.between(time.monotonic() - 1, time.monotonic())) == 3, c.log, 10)
+    begin = time.monotonic() + 1
+    time.sleep(4)
+    assert 3 * RATE * 0.85 <= sum(counter.between(begin, begin + 3).values()) <= 3 * RATE + BURST + 2
+    assert all(daemon.stop() == 0 for daemon in daemons)
 
 
 def test_quota_over_nodes(place, servers):
