@@ -59,7 +59,9 @@ server_name: {self.name}
 listen: "127.0.0.1:{self.port}"
 http: "127.0.0.1:{self.monitor_port}"
 jetstream {{ store_dir: "{self.folder}/store"{', sync_interval: always' if self.cluster.syncs else ''} }}
-{joined if len(self.cluster.servers) > 1 else ''}{self.options}''', 'ascii')
+{joined if len(self.cluster.servers) > 1 else ''}
+{self.cluster.extra}
+{self.options}''', 'ascii')
         with open(self.folder / 'log', 'ab') as log:
             self.process = subprocess.Popen([PROGRAM, '-c', self.folder / 'conf'], stdin=subprocess.DEVNULL, stdout=log,
                                             stderr=log)
@@ -95,11 +97,12 @@ jetstream {{ store_dir: "{self.folder}/store"{', sync_interval: always' if self.
 
 
 class NatsCluster:
-    """Three servers, or so many, that are ready. syncs: every write before it is acknowledged"""
+    """Three servers, or so many, that are ready. syncs: every write before it is acknowledged; extra: what else stands in
+    their configuration"""
 
-    def __init__(self, folder, count=3, syncs=True):
+    def __init__(self, folder, count=3, syncs=True, extra=''):
         get()
-        self.folder, self.syncs, self.servers = pathlib.Path(folder), syncs, []
+        self.folder, self.syncs, self.extra, self.servers = pathlib.Path(folder), syncs, extra, []
         self.servers = [NatsServer(self, f'n{i}') for i in range(count)]
         for server in self.servers:
             server.start()
