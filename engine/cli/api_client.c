@@ -377,7 +377,7 @@ static int print_list(const struct cli *cli, const char *command, const char *pa
     if (code == 0 && a.has_more) {
         tell_more(cli, command);
     }
-    code = api_client_tell_absent(cli, command, &a, code);
+    code = cli->is_all_nodes ? api_client_tell_absent(cli, command, &a, code) : code;
     code = api_client_complain(cli, command, &a, code);
     api_answer_fini(&a);
     return code;

@@ -119,7 +119,7 @@ static int print_counts(const struct cli *cli, const char *url, struct counts *c
         (void)fprintf(cli->err,
                       "sluice counts: there are more groups; narrow it, or use --limit\n");
     }
-    code = api_client_tell_absent(cli, "counts", &a, code);
+    code = c->is_of_nodes ? api_client_tell_absent(cli, "counts", &a, code) : code;
     code = api_client_complain(cli, "counts", &a, code);
     api_answer_fini(&a);
     return code;
