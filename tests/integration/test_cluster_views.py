@@ -11,9 +11,11 @@ import threading
 import time
 
 import pytest
+from selenium.webdriver.support.ui import Select
 
 from support import api
 
+from support.browser import open_browser
 from support.injection import post
 from support.nats import NatsClient, NatsCluster, section
 from support.wait import PATIENCE, until
@@ -32,9 +34,13 @@ class Nodes:
         with open(tokens, 'w', encoding='ascii', opener=lambda p, f: os.open(p, f, 0o600)) as file:
             file.write(f'read tenant=acme acme:{TOKEN}-acme\nread all:{TOKEN}-all\ninject sender:{TOKEN}-inject\n')
         receiver = place.receiver()
-        self.daemons = {name: place.sluice(cluster=section(name, self.nats), http={'tokens_file': tokens},
+        self.daemons = {name: place.sluice(start=False, cluster=section(name, self.nats), http={'tokens_file': tokens},
                                            routes={'*': ('smtp', receiver.nexthop)}) for name in NAMES}
         self.a, self.b, self.c = self.daemons.values()
+        for daemon in self.daemons.values():
+            daemon.start(wait=False)
+        for daemon in self.daemons.values():
+            daemon.wait_log(' is running')
         for daemon in self.daemons.values():
             self.wait_alive(daemon)
         done = self.a.command('suspend', '--domain', 'held.test', '--reason', 'held', '--for', '1h')
@@ -221,6 +227,35 @@ def test_at_once(nodes):
     assert time.monotonic() - begin < 30
 
 
+def test_page(nodes, module_place):
+    """The page lists the nodes, and shows another one's figures or those of all."""
+    browser = open_browser(module_place.subfolder('browser'))
+
+    def text(identifier):
+        return browser.find_element('id', identifier).text
+    try:
+        given = {'source': f"sessionStorage.setItem('token', '{TOKEN}-all')"}
+        browser.execute_cdp_cmd('Page.addScriptToEvaluateOnNewDocument', given)
+        browser.get(f'http://127.0.0.1:{nodes.a.http_port}/')
+        until(lambda: all(name in text('nodes') for name in NAMES), lambda: text('state'))
+        until(lambda: '22 messages queued' in text('nodes-sum'), lambda: text('nodes-sum'))
+
+        def tenants():
+            return sorted(' '.join(row.split()) for row in text('tenants').splitlines()[1:])
+        def choose(name):
+            Select(browser.find_element('id', 'node')).select_by_value(name)
+        until(lambda: tenants() == ['acme 5 0 0 0', 'globex 2 0 0 0'], lambda: f'{tenants()}')
+        choose('vc')
+        until(lambda: tenants() == ['acme 1 0 0 0', 'globex 7 0 0 0'], lambda: f'{tenants()}')
+        choose('all')
+        wanted = sorted(f'{name} {tenant} {n} 0 0 0' for name, of in LEDGER.items() for tenant, n in of.items())
+        until(lambda: tenants() == wanted, lambda: f'{tenants()}')
+        until(lambda: '3 nodes' in text('host') and text('state') == 'live', lambda: f'{text("host")} {text("state")}')
+        assert 'WARNING' not in [entry['level'] for entry in browser.get_log('browser')]
+    finally:
+        browser.quit()
+
+
 class Stranger(NatsClient):
     """A node that is none: it has an entry, hears questions, and answers what it is told to."""
     ENTRY = {'format': 1, 'node': 'stranger', 'state': 'up', 'address': 'x.test', 'version': '9', 'start': '0123456789abcdef',
@@ -274,7 +309,7 @@ def test_hostile_answers(nodes):
     with contextlib.closing(Stranger(nodes.nats.servers[0])) as stranger:
         until(lambda: 'stranger' in [row.get('node') for row in nodes.a.query('cluster')], nodes.a.log)
         rng, cases = random.Random(5), list(CASES)
-        for _ in range(int(os.environ.get('HOSTILE_ANSWERS', '60'))):
+        for _ in range(int(os.environ.get('HOSTILE_ANSWERS', '30'))):
             value = bytearray(part(ROW + ROW + END))
             for _ in range(rng.randrange(1, 4)):
                 value[rng.randrange(len(value))] = rng.randrange(256)
