@@ -27,7 +27,7 @@ NODES = ('a', 'b', 'c')
 VICTIM = 'b'
 # The receiver is slow enough for a queue.
 ANSWER_MS = 300
-PATIENCE = 240
+PATIENCE = 240  # a node is taken over when it was not seen for 60 s
 
 SERVER = '''\
 server_name: {name}
@@ -129,7 +129,7 @@ class ClusterStage:
         self.servers = [tuple(ports[2 + 3 * i:5 + 3 * i]) for i in range(3)]
         # Whether nodes take over by themselves is the program's to say.
         options = subprocess.run([self.sluice, 'check', '--reference'], capture_output=True, text=True, check=True).stdout
-        self.takes_over = '`takeover`' in options
+        self.takes_over = re.search(r'^### takeover$', options, re.M) is not None
         for name in NODES:
             (self.folder / f'n{NODES.index(name)}').mkdir()
 
@@ -207,13 +207,20 @@ def restore(stage, lost):
 
 def watch_takeover(nodes, lost):
     """Until the others have taken the node's mail over, which they say in their logs."""
+    begun = time.monotonic()
+    print(f'\n== the others wait for node {lost.name}, which may come back, and take it over', flush=True)
+
     def told():
-        return [f'{node.name}: {line.partition(" ")[2]}' for node in nodes for line in node.log().splitlines()
-                if re.search(r'took over|taken over|take-over|takeover', line)]
-    print(f'\n== the others take node {lost.name} over', flush=True)
-    lines = until(told, 'somebody who takes over')
-    print(*lines, sep='\n', flush=True)
-    return 'taken over by the others'
+        return [(node.name, line.partition(' ')[2]) for node in nodes for line in node.log().splitlines()
+                if re.search(rf'node {lost.name} is |is taken over: [0-9]+ messages', line)]
+    seen = []
+    while not any('is taken over' in line for _, line in seen):
+        for name, line in until(lambda: told()[len(seen):], 'somebody who takes over'):
+            print(f'{time.monotonic() - begun:5.1f} s  {name} says: {line}', flush=True)
+            seen.append((name, line))
+    takers = {name for name, line in seen if 'is taken over' in line}
+    total = sum(int(found.group(1)) for _, line in seen if (found := re.search(r'taken over: ([0-9]+) messages', line)))
+    return f'taken over by {" and ".join(sorted(takers))}: {total:,} messages'
 
 
 def campaign(stage, args):
