@@ -157,7 +157,7 @@ enum limit_owner {
     LIMIT_OF_SITE,
     LIMIT_OF_SOURCE,
     LIMIT_OF_TENANT,
-    LIMIT_OF_DOMAIN, /* inside a provider: a further bound on one destination */
+    LIMIT_OF_DOMAIN, /* inside a provider: a further bound on one destination; its quota */
     LIMIT_OWNER_COUNT
 };
 
@@ -205,6 +205,24 @@ void limits_meter_repay(struct limits_borrower *b, struct limits_meter *m,
 /* Entries came back unsent. sent_wall: when they were taken */
 void limits_meter_give_back(struct limits *l, struct limits_meter *m,
                             const struct limit_units *unsent, usec_t sent_wall);
+
+/* --- the quota of a domain inside a provider --------------------------------------------------- */
+
+struct limit_domain {
+    struct slice name; /* in lower case; at most LIMITS_NAME_MAX bytes */
+    struct rate_rule quota;
+    uint64_t serial; /* as in limit_rules */
+};
+struct limit_domain_answer {
+    bool is_taken;      /* this one may go; also without memory to count it */
+    usec_t until, turn; /* monotonic: when to ask for the next one, and when there is likely to be
+                          * room for it; 0: at once */
+};
+/* A message goes to the domain, from whatever source. Any thread. */
+void limits_domain_take(struct limits *l, const struct limit_domain *domain, usec_t now,
+                        usec_t wall, struct limit_domain_answer *ret);
+/* It came back unsent, or its receiver throttled it. sent_wall: when it was taken */
+void limits_domain_give_back(struct limits *l, struct slice name, usec_t sent_wall);
 
 /* Where a meter stands, for reports. */
 struct limits_meter_view {

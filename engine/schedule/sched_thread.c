@@ -22,6 +22,7 @@
 #include "engine/schedule/core.h"
 #include "engine/schedule/core_sources.h"
 #include "engine/schedule/dispatch.h"
+#include "engine/schedule/domain_quota.h"
 #include "engine/schedule/lanes.h"
 #include "engine/schedule/receiver.h"
 #include "engine/schedule/weights.h"
@@ -309,21 +310,16 @@ static void retry_more(struct sched_thread *t)
     }
 }
 
-static void tell_core(struct sched_thread *t, struct core *c, struct delivery *d)
-{
-    struct sched_outcome outcome;
-    dispatch_outcome(d, &outcome);
-    sched_report(c->sched, &outcome, t->now);
-    dispatch_reported(&t->dispatch, d);
-}
-
-/* A delivery ends that is with no worker: its lane has heard all of it, and its connection may be
- * another one's by now. */
+/* A delivery ends, or waits again: its lane has heard all of it. */
 static void end_delivery(struct sched_thread *t, struct delivery *d)
 {
     struct core *c = core_of(t, d->transport);
+    struct sched_outcome outcome;
     tenants_heard(&c->tenants, d, t->now);
-    tell_core(t, c, d);
+    domain_quota_heard(t->engine, c->sched, d, t->now);
+    dispatch_outcome(d, &outcome);
+    sched_report(c->sched, &outcome, t->now);
+    dispatch_reported(&t->dispatch, d);
 }
 
 static void take_report(struct sched_thread *t, struct delivery *d)
@@ -332,7 +328,6 @@ static void take_report(struct sched_thread *t, struct delivery *d)
     lanes_heard(&c->lanes, d, t->now);
     if (d->is_refused) {
         struct limit_verdict verdict;
-        d->was_sent = true;
         lanes_refused(&c->lanes, d, t->now, &verdict);
         if (verdict.stands_apart) {
             apart_add(&c->apart, d->destination, t->now);
@@ -341,8 +336,7 @@ static void take_report(struct sched_thread *t, struct delivery *d)
         dispatch_settle_refusal(&t->dispatch, d, &verdict, t->to_writer);
     }
     lanes_parted(&c->lanes, d, t->now);
-    tenants_heard(&c->tenants, d, t->now);
-    tell_core(t, c, d);
+    end_delivery(t, d);
 }
 
 /* From now on the lanes of the site are held by these rules. */
@@ -494,10 +488,17 @@ static void take_scheduler_letter(struct sched_thread *t, const struct letter *l
 
 static void deliver(struct sched_thread *t, struct core *c, const struct sched_action *a)
 {
-    struct delivery *d = dispatch_deliver(&t->dispatch, c->transport, c->generation, c->workers, a,
-                                          lanes_have_others(a));
+    enum domain_quota quota = domain_quota_take(&t->dispatch, c->sched, a, t->now);
+    struct delivery *d = quota == DOMAIN_FULL
+                             ? dispatch_hold_back(&t->dispatch, c->transport, a)
+                             : dispatch_deliver(&t->dispatch, c->transport, c->generation,
+                                                c->workers, a, lanes_have_others(a));
     if (d != NULL) {
+        d->is_counted = d->is_counted || quota == DOMAIN_COUNTED;
         lanes_deliver(&c->lanes, a, d, t->now);
+        if (quota == DOMAIN_FULL) {
+            take_report(t, d);
+        }
         return;
     }
     uint32_t recipients;
@@ -687,8 +688,7 @@ static void pull(struct sched_thread *t, struct core *c) ON_ROLE(t->post)
     note_changes(t, c); /* pulling changes windows too, and the next pass may be far */
 }
 
-/* Publishes since when this thread may not select entries, for reports that say why no mail goes
- * out. */
+/* Publishes since when this thread may not select entries, for reports that say so. */
 static void note_held(struct sched_thread *t)
 {
     usec_t since = atomic_load_explicit(&t->held_since, memory_order_relaxed);
