@@ -350,6 +350,7 @@ struct sched_terms {
     usec_t connection_age_limit;
     int connection_reuse_limit;
     struct rate_rule messages, recipients; /* from all sources together; all zero: no rate */
+    struct rate_rule quota; /* count 0: none. Counted by the shell: see sched_quota_wait */
 };
 
 enum sched_resolution { SCHED_RESOLVED, SCHED_RESOLVE_SOFT, SCHED_RESOLVE_HARD };
@@ -544,6 +545,19 @@ void sched_tenant_weight(struct sched *, uint32_t tenant, uint16_t weight, usec_
  * past it may go there again. False also when there is no such destination at the site. */
 bool sched_close_for(struct sched *, struct sched_lane_key lane, struct slice destination,
                      usec_t until, const struct sched_reason *reason, usec_t now);
+
+/* The quota of a destination's terms is used up, as one of its entries has shown: no new one goes out
+ * before `until`, or before its terms have another quota or the core another config. With `until` in
+ * the past it may go on. Where its turn is far, what is more than a quarter of the places leaves memory,
+ * as what waits for limited lanes does.
+ *
+ * turn  when there is likely to be something for those that wait; >= until */
+void sched_quota_wait(struct sched *, const struct sched_entry *, usec_t until, usec_t turn,
+                      usec_t now);
+/* Its terms have a quota. Owner thread. */
+bool sched_destination_has_quota(const struct sched_destination *d);
+/* It waits for it. Owner thread. */
+bool sched_destination_waits(const struct sched_destination *d);
 
 /* One application of feedback (config.feedback_debug). */
 struct sched_debug {
