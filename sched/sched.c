@@ -544,6 +544,19 @@ void sched_withdraw(struct sched *s, uint64_t message_id, struct slice destinati
     reason_put(s, copy);
 }
 
+bool sched_withdraw_untouched(struct sched *s, uint64_t message_id,
+                              const struct sched_reason *reason, usec_t now)
+{
+    transport_enter(s, now);
+    const struct job *j = job_find(s, message_id);
+    if (j == NULL || j->selected_entries > 0 || j->has_more || j->is_reading ||
+        j->rcpt_unread > 0 || (int64_t)j->waiting != j->read_entries) {
+        return false;
+    }
+    sched_withdraw(s, message_id, SLICE(""), reason, now);
+    return true;
+}
+
 void sched_set_hold(struct sched *s, bool hold, usec_t now)
 {
     transport_enter(s, now);

@@ -422,6 +422,10 @@ bool sched_revive(struct sched *, struct slice destination, usec_t now);
  * reason       copied */
 void sched_withdraw(struct sched *, uint64_t message_id, struct slice destination,
                     const struct sched_reason *reason, usec_t now);
+/* The same of all of a message, if nothing of it was ever selected or dropped and nothing is
+ * unread. Returns whether it leaves. */
+MUST_USE bool sched_withdraw_untouched(struct sched *, uint64_t message_id,
+                                       const struct sched_reason *reason, usec_t now);
 void sched_set_hold(struct sched *, bool hold, usec_t now);
 /* Go on by another config. Windows above the new limit shrink to it; connections beyond the new
  * limits are closed when idle, and otherwise take no further entry; queues and pools stay. Waiting

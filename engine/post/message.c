@@ -75,6 +75,8 @@ static struct message *create(const struct spool_envelope *envelope, size_t extr
     m->envelope.tenant = keep_envelope_text(&at, envelope->tenant);
     m->envelope.campaign = keep_envelope_text(&at, envelope->campaign);
     list_init(&m->active);
+    list_init(&m->in_flow);
+    m->whole_at = MESSAGE_IN_PARTS;
     message_account_init(&m->account);
     atomic_init(&m->references, 1);
     return m;

@@ -160,6 +160,8 @@ static void drop_letter(const struct letter *letter)
         free(r);
     } else if (letter->kind == LETTER_REVIVE) {
         sweep_free(letter_take_revive(letter));
+    } else if (letter->kind == LETTER_GIVE_WAY) {
+        message_put(letter_take_give_way(letter));
     }
 }
 
@@ -339,17 +341,6 @@ static void take_report(struct sched_thread *t, struct delivery *d)
     end_delivery(t, d);
 }
 
-/* From now on the lanes of the site are held by these rules. */
-static void hold_lanes(struct sched_thread *t, struct core *c, struct slice site,
-                       const struct policy *policy, const struct settings *s)
-{
-    struct lanes_site lanes = {.key = site, .policy = policy, .settings = s};
-    receiver_limits(site, &lanes.name, &lanes.hosts);
-    if (policy != NULL) {
-        lanes_found(&c->lanes, &lanes, t->now);
-    }
-}
-
 static void take_resolution(struct sched_thread *t, struct resolution *r)
 {
     if (r->generation < core_of(t, r->transport)->generation) {
@@ -383,8 +374,8 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
     sched_resolved(c->sched, &result, t->now); /* the hosts are the core's now, and may be gone */
     if (result.site.len > 0) {
         receiver_configure(c->sched, &receiver, t->now);
-        hold_lanes(t, c, result.site, receiver.options == NULL ? NULL : receiver.options->site,
-                   settings);
+        core_hold_lanes(c, result.site, receiver.options == NULL ? NULL : receiver.options->site,
+                        settings, t->now);
     }
     free(r);
 }
@@ -402,17 +393,6 @@ static void take_loss(struct sched_thread *t, struct letter_lost lost)
     }
 }
 
-/* Mail that waits for a rate goes by the new one at once: its site may not be looked up again for
- * hours. */
-static void follow_rules(struct sched_thread *t, struct core *c, const struct settings *s)
-{
-    struct sched_site_view v;
-    uint64_t cursor = 0;
-    while (sched_view_sites(c->sched, &cursor, &v)) {
-        hold_lanes(t, c, v.key, receiver_policy(s, c->transport, v.key), s);
-    }
-}
-
 static void take_settings(struct sched_thread *t, struct settings *s)
 {
     for (uint32_t i = t->index; i < s->transport_count; i += t->engine->sched_count) {
@@ -427,7 +407,7 @@ static void take_settings(struct sched_thread *t, struct settings *s)
         core_sources_set(&c->sources, c->sched, t->engine, settings_of(t->engine), c->transport,
                          t->now);
         receiver_configure_all(c->sched, settings_for(s, c->transport), c->transport, t->now);
-        follow_rules(t, c, settings_for(s, c->transport));
+        core_follow_rules(c, settings_for(s, c->transport), t->now);
         tenants_set(&c->tenants, s, t->now);
         weights_set(t->engine, c->sched, s, t->now);
         if (c->generation != s->generations[c->transport]) {
@@ -469,6 +449,11 @@ static void take_scheduler_letter(struct sched_thread *t, const struct letter *l
             withdrawal_revive(t->cores[i].sched, &wanted->selector, t->now);
         }
         sweep_free(wanted);
+        break;
+    }
+    case LETTER_GIVE_WAY: {
+        struct message *m = letter_take_give_way(letter);
+        withdrawal_give_way(core_of(t, m->whole_at)->sched, t->to_activator, m, t->now);
         break;
     }
     case LETTER_ORDERS:

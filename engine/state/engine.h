@@ -142,6 +142,7 @@ struct engine {
     _Atomic uint64_t heard[5];     /* messages for us by what they were; by enum heard_kind */
     _Atomic uint64_t tls_left_out; /* sessions in no report about TLS, for want of room */
     _Atomic uint64_t tls_unsent;   /* reports about TLS that were given up */
+    _Atomic uint64_t given_back;   /* messages that left memory for others */
     _Atomic uint64_t odd_labels;   /* values of control headers that were ignored */
     struct denials denials;        /* refused because of who asked; denial.h */
     _Atomic uint64_t refused;      /* intake, for want of space, memory or a working spool */

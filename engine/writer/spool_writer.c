@@ -16,6 +16,7 @@
 #include "base/rcu.h"
 #include "engine/config/config.h"
 #include "engine/event/event_log.h"
+#include "engine/post/in_core.h"
 #include "engine/post/intake.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
@@ -143,11 +144,33 @@ static void take_back(struct spool_writer *w, struct message *m)
     message_put(m);
 }
 
+/* Recipients of a message that gives its place in memory back. With the last of them its activation
+ * is over, and the message waits where it was. */
+static void take_given_way(struct spool_writer *w, struct message *m, uint32_t count)
+{
+    assert(m->account.pending >= count && m->account.fresh == NULL);
+    m->account.pending -= count;
+    in_core_remove(w->engine, m, count);
+    if (m->account.pending > 0) {
+        return;
+    }
+    m->is_returned = true;
+    if (list_is_linked(&m->account.journaled)) {
+        journaled_take_back(&w->journaled, m, clock_mono());
+    }
+    atomic_fetch_add_explicit(&w->engine->given_back, 1, memory_order_relaxed);
+    letter_put_settled(w->to_activator, m, m->envelope.id);
+}
+
 static void take_no_result(struct spool_writer *w, const struct letter *letter)
 {
     uint32_t count;
     unsigned shares;
     struct message *lent = letter_take_no_result(letter, &count, &shares);
+    if ((shares & RESULT_GIVES_WAY) != 0) {
+        take_given_way(w, lent, count);
+        return;
+    }
     settle_without_result(&w->settle, lent, count, shares);
 }
 
