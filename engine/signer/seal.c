@@ -42,33 +42,35 @@ void seal_fini(struct seal *s)
 
 /* The content of a message, piece by piece. */
 struct pieces {
-    const struct message *message;
-    struct spool_reader *reader;
+    const struct seal *seal;
+    uint64_t id; /* of the message */
     uint32_t next, count;
 };
 
-static struct pieces pieces_of(const struct message *m, struct spool_reader *reader)
+static struct pieces pieces_of(const struct seal *s, const struct message *m)
 {
     const uint32_t chunks = m->envelope.chunk_count;
-    return (struct pieces){m, reader, 0, chunks == 0 ? 1 : chunks};
+    return (struct pieces){s, m->envelope.id, 0, chunks == 0 || s->body.len > 0 ? 1 : chunks};
 }
 
 /* The next piece; valid until the next call. ret: empty at the end. errors: of the spool */
 static int next_piece(struct pieces *p, struct slice *ret)
 {
-    *ret = SLICE("");
-    if (p->next == p->count || (p->next == 0 && message_body(p->message, ret))) {
-        p->next = p->next == p->count ? p->next : p->next + 1;
+    struct spool_reader *reader = p->seal->reader;
+    *ret = p->seal->body;
+    if (p->next == p->count || p->seal->body.len > 0) {
+        *ret = p->next == p->count ? SLICE("") : *ret;
+        p->next = p->count;
         return 0;
     }
     if (p->next > 0 && p->next % 16 == 0) {
-        spool_reader_end(p->reader); /* a large body must not pin what is freed meanwhile */
-        int err = spool_reader_begin(p->reader);
+        spool_reader_end(reader); /* a large body must not pin what is freed meanwhile */
+        int err = spool_reader_begin(reader);
         if (err != 0) {
             return err;
         }
     }
-    return spool_read_chunk(p->reader, p->message->envelope.id, p->next++, ret);
+    return spool_read_chunk(reader, p->id, p->next++, ret);
 }
 
 /* Copies the header with the empty line behind it, if it has one.
@@ -76,7 +78,7 @@ static int next_piece(struct pieces *p, struct slice *ret)
  * errors  ERR_LIMIT: it is too large; -ENOMEM; of the spool */
 static int copy_header(struct seal *s, const struct message *m)
 {
-    struct pieces pieces = pieces_of(m, s->reader);
+    struct pieces pieces = pieces_of(s, m);
     struct slice piece;
     buf_clear(&s->header);
     int err = next_piece(&pieces, &piece);
@@ -84,7 +86,8 @@ static int copy_header(struct seal *s, const struct message *m)
         /* The empty line may lie across pieces: what was copied is looked at again from there. */
         size_t len = s->header.len, from = len < 3 ? 0 : len - 3;
         size_t room = SEAL_HEADER_MAX - len;
-        buf_append_slice(&s->header, slice_to(piece, piece.len < room ? piece.len : room));
+        size_t part = len == 0 ? body_tap_find(piece) : piece.len; /* a small body is not copied */
+        buf_append_slice(&s->header, slice_to(piece, part < room ? part : room));
         if (s->header.failed) {
             return -ENOMEM;
         }
@@ -98,7 +101,7 @@ static int copy_header(struct seal *s, const struct message *m)
             s->header.len = from + end;
             return 0;
         }
-        if (piece.len > room) {
+        if (part > room) {
             return ERR_LIMIT;
         }
         err = next_piece(&pieces, &piece);
@@ -110,7 +113,7 @@ static int copy_header(struct seal *s, const struct message *m)
 static int hash_body(const struct seal *s, const struct message *m, unsigned forms,
                      struct signing *to)
 {
-    struct pieces pieces = pieces_of(m, s->reader);
+    struct pieces pieces = pieces_of(s, m);
     struct body_tap *tap = body_tap_new();
     struct slice piece;
     int err = tap == NULL ? -ENOMEM : next_piece(&pieces, &piece);
@@ -145,7 +148,6 @@ static int hash_body(const struct seal *s, const struct message *m, unsigned for
 static int recall_signing(const struct seal *s, struct message *m)
 {
     struct spool_signing record;
-    struct slice body;
     if (m->signing != NULL) {
         return 0;
     }
@@ -153,8 +155,8 @@ static int recall_signing(const struct seal *s, struct message *m)
     if (signing == NULL) {
         return -ENOMEM;
     }
-    int err = message_body(m, &body) ? ERR_MISSING
-                                     : spool_read_signing(s->reader, m->envelope.id, &record);
+    int err = s->body.len > 0 ? ERR_MISSING
+                              : spool_read_signing(s->reader, m->envelope.id, &record);
     if (err == 0) {
         err = signing_restore(signing, &record);
     }
@@ -342,12 +344,14 @@ static int seal_one(struct seal *s, const struct seal_job *job, enum seal_result
     struct key_choice choice = {.count = 0};
     struct message *m = job->message;
     *ret_count = 0;
-    int err = spool_reader_begin(s->reader);
-    if (err != 0) {
-        return ERR_AGAIN;
+    if (!message_body(m, &s->body)) {
+        s->body = SLICE("");
+        if (spool_reader_begin(s->reader) != 0) {
+            return ERR_AGAIN;
+        }
     }
-    err = prepare(s, job, &choice, ret);
-    if (spool_reader_is_active(s->reader)) {
+    int err = prepare(s, job, &choice, ret);
+    if (s->body.len == 0 && spool_reader_is_active(s->reader)) {
         spool_reader_end(s->reader);
     }
     if (err == -ENOMEM || err == ERR_AGAIN) {

@@ -27,6 +27,8 @@ struct seal {
     const struct return_book *book; /* NULL: nothing is written that has a token */
     struct buf front, header, out;
     struct dkim_header fields; /* of `header`, inside of a call */
+    struct slice body; /* the content, when it is in memory, until the pass ends; else empty, and the
+                        * reader is open */
 };
 
 void seal_init(struct seal *s, struct spool_reader *reader, const struct return_book *book);
