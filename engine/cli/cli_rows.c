@@ -142,11 +142,11 @@ const struct cli_row cli_rows[] = {
          "REPLY and --file the replies are read from standard input, one each line.\n"
          "--unknown asks the daemon for its event log, or reads FILE (-: standard input), which "
          "may be an\n"
-         "event log too, and judges what receivers said by the rules of now. Replies that "
-         "differ in numbers,\n"
-         "addresses and ids only are one kind, of which the last is shown; of more than 10,000 "
-         "kinds the\n"
-         "rarer ones are left out, and it says so.\n"},
+         "event log or a CSV file of events too, and judges what receivers said by the rules of "
+         "now. Replies\n"
+         "that differ in numbers, addresses and ids only are one kind, of which the last is shown; "
+         "of more\n"
+         "than 10,000 kinds the rarer ones are left out, and it says so.\n"},
     {.name = "dkim",
      .run = cli_dkim,
      .operands = "[DOMAIN]",
