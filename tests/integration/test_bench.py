@@ -85,7 +85,7 @@ def test_every_workload_is_described_and_tried(place):
     done = subprocess.run(['/usr/bin/python3', ROOT / 'bench/sluice-bench', 'list'], text=True,
                           capture_output=True, check=True, timeout=60)
     listed = {line for line in done.stdout.splitlines() if line and not line.startswith(' ')}
-    assert listed >= {*SMALL, 'rtt', 'tenants', 'connections', 'injection'}
+    assert listed >= {*SMALL, 'rtt', 'tenants', 'connections', 'injection', 'stage'}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason='a name server on port 53 needs root')
