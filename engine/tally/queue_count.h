@@ -41,8 +41,8 @@ bool queue_count_is_on(const struct queue_count *q);
 /* Whether to walk over the queue now: the configuration has limits and nothing is counted yet, or
  * the numbers are not right any more. Owner. */
 bool queue_count_is_wanted(const struct queue_count *q, const struct config *c);
-/* Counts all messages of the tables, without a look at them. Owner. errors: ERR_LIMIT: more tenants than there is room for;
- * ERR_AGAIN and others of the store. Nothing is counted then */
+/* Counts all messages of the tables, without a look at them. Owner. errors: ERR_LIMIT: more tenants
+ * than there is room for; ERR_AGAIN and others of the store. Nothing is counted then */
 MUST_USE int queue_count_take(struct queue_count *q, struct spool_reader *reader);
 /* The numbers may be wrong from now on, as messages were lost or are damaged. Owner. */
 void queue_count_doubt(struct queue_count *q);
