@@ -42,6 +42,8 @@ struct flow {
     uint32_t weight; /* of its tenant in this class */
     uint32_t jobs;
     uint32_t held; /* connections that it made busy */
+    uint32_t waiting, recipients; /* of its jobs: entries that wait; recipients in entries */
+    usec_t oldest; /* queued_time of the first job on its schedule by age; 0: none is there */
     /* What follows matters where flows take turns; sched/turn.h. */
     bool is_live;                /* in sched.flows.live: it may have something to select */
     uint32_t giving;             /* of these, given over: they drain; sched/place/handover.h */
