@@ -18,6 +18,7 @@ from support.receiver import Receiver
 from support.wait import until
 
 RATE, BURST = 40, 4  # a tenth of a second's worth
+IS_LONG = 'LIMIT_WORLDS' in os.environ
 
 
 @pytest.fixture(scope='module')
@@ -79,23 +80,24 @@ def test_rate_over_nodes(place, servers, report_table):
         until(lambda: is_joined(daemon, *names), daemon.log, 20)
     feed(daemons['rate-a'], 'rate-a', 900)
     until(lambda: counter.seen, daemons['rate-a'].log, 10)
-    time.sleep(5)
-    alone = counter.between(time.monotonic() - 4, time.monotonic())
+    time.sleep(3)
+    alone = counter.between(time.monotonic() - 2, time.monotonic())
     for name in names[1:]:
         feed(daemons[name], name, 400)
     begin = time.monotonic()
     until(lambda: len(counter.between(begin, time.monotonic())) == 3, lambda: f'{counter.seen[-100:]}', 10)
     fair_after = time.monotonic() - begin
     begin = time.monotonic() + 2
-    time.sleep(12)
-    shared = counter.between(begin, begin + 10)
+    span = 10 if IS_LONG else 5
+    time.sleep(2 + span)
+    shared = counter.between(begin, begin + span)
     counter.check(10)
     counter.check(1)
-    report_table('rates', f'40/s: {alone["rate-a"] / 4:.1f}/s by one that is alone; of three in 10 s '
+    report_table('rates', f'40/s: {alone["rate-a"] / 2:.1f}/s by one that is alone; of three in {span} s '
                           f'{", ".join(str(shared[name]) for name in names)}; all had a part after {fair_after:.2f} s')
-    assert alone['rate-a'] >= 0.9 * 4 * RATE, alone
-    assert sum(shared.values()) >= 0.9 * 10 * RATE, shared
-    assert min(shared[name] for name in names) >= 10 * RATE / 3 * 0.5, shared
+    assert alone['rate-a'] >= 0.9 * 2 * RATE, alone
+    assert sum(shared.values()) >= 0.9 * span * RATE, shared
+    assert min(shared[name] for name in names) >= span * RATE / 3 * 0.5, shared
 
 
 class Crowd(Receiver):
@@ -138,7 +140,8 @@ class Crowd(Receiver):
 
 def test_connections_over_nodes(place, servers, report_table):
     """Four nodes, and receivers that let all of them have 20 connections and 2: never more at a time, and hardly ever
-    fewer; each node has its turn; who joins has its share within five seconds."""
+    fewer; each node has its turn in twenty seconds, of which the short form sees the first half; who joins has its share
+    within five seconds."""
     servers.mend()
     wide, narrow = place.keep(Crowd(0.1)), place.keep(Crowd(0.05))
     names = [f'seat-{x}' for x in 'abcd']
@@ -167,8 +170,9 @@ def test_connections_over_nodes(place, servers, report_table):
     until(lambda: wide.used(time.monotonic() - 0.5, time.monotonic(), names[3]) >= 4.5, lambda: f'{wide.changes[-50:]}', 10)
     joined = time.monotonic() - joined
     begin = time.monotonic() + 1
-    time.sleep(21)
-    end = begin + 20
+    span = 20 if IS_LONG else 12
+    time.sleep(1 + span)
+    end = begin + span
     shares = [wide.used(begin, end, name) for name in names]
     turns = [narrow.used(begin, end, name) for name in names]
     report_table('connections', f'of 20 at most {wide.most()}, on average {wide.used(begin, end):.2f} ('
@@ -176,8 +180,8 @@ def test_connections_over_nodes(place, servers, report_table):
                  f'{narrow.used(begin, end):.2f} ({", ".join(f"{s:.2f}" for s in turns)}); who joined had its share after '
                  f'{joined:.2f} s')
     assert wide.most() <= 20 and narrow.most() <= 2
-    assert wide.used(begin, end) >= 19 and narrow.used(begin, end) >= 1.9
-    assert min(shares) >= 4 and min(turns) > 0.2
+    assert wide.used(begin, end) >= 19 and narrow.used(begin, end) >= (1.9 if IS_LONG else 1.7)
+    assert min(shares) >= 4 and sum(turn > 0.02 for turn in turns) >= (4 if IS_LONG else 3), (shares, turns)
     assert joined < 5
 
 
@@ -250,9 +254,9 @@ def test_reload_of_a_rate(place, servers):
         daemon.write_config()
         assert daemon.command('reload').returncode == 0
     begin = time.monotonic() + 2
-    time.sleep(8)
-    slow = sum(counter.between(begin, begin + 6).values())
-    assert 0.85 * 6 * 20 <= slow <= 6 * 20 + 2 + 2, slow
+    time.sleep(5)
+    slow = sum(counter.between(begin, begin + 3).values())
+    assert 0.85 * 3 * 20 <= slow <= 3 * 20 + 2 + 2, slow
     del a.transports['smtp']['max_message_rate']
     a.write_config()
     assert a.command('reload').returncode == 0
@@ -295,7 +299,7 @@ class World:
 
 
 def test_random(place, servers):
-    """LIMIT_WORLDS, LIMIT_SEED: how many worlds of 20 steps, and the first one's number. One of the nodes may stand
+    """LIMIT_WORLDS, LIMIT_SEED: how many worlds of 20 steps, and the first one's number; else one of 12. One of the nodes may stand
     still and wake: then its part counts twice for a moment."""
     first = int(os.environ.get('LIMIT_SEED', '1'))
     for seed in range(first, first + int(os.environ.get('LIMIT_WORLDS', '1'))):
@@ -304,7 +308,7 @@ def test_random(place, servers):
         names = [f'w{seed}-{x}' for x in 'abc']
         daemons = {name: node(place, servers, counter, name).start() for name in names}
         world = World(rng, daemons, servers)
-        for _ in range(20):
+        for _ in range(20 if IS_LONG else 12):
             world.step()
         for name in sorted(world.asleep):
             daemons[name].signal(signal.SIGCONT)
@@ -322,22 +326,22 @@ def test_random(place, servers):
 
 
 def test_slow_rate(place, servers):
-    """One in twenty seconds: the first at once, whichever node has it; the next twenty seconds later, and not twenty
-    seconds after it was asked for."""
+    """One in ten seconds: the first at once, whichever node has it; the next ten seconds later, and not ten seconds after
+    it was asked for."""
     servers.mend()
     counter = Counter(place)
     names = ['slow-a', 'slow-b']
-    a, b = daemons = [node(place, servers, counter, name, max_message_rate='3/min').start() for name in names]
+    a, b = daemons = [node(place, servers, counter, name, max_message_rate='6/min').start() for name in names]
     for daemon in daemons:
         until(lambda: is_joined(daemon, *names), daemon.log, 20)
     begin = time.monotonic()
     feed(a, 'slow-a', 1)
     until(lambda: len(counter.seen) == 1, a.log, 3)
-    time.sleep(8)
+    time.sleep(4)
     feed(b, 'slow-b', 1)
     until(lambda: len(counter.seen) == 2, b.log, 20)
-    assert counter.seen[1][0] - counter.seen[0][0] >= 19
-    assert counter.seen[1][0] - begin <= 24
+    assert counter.seen[1][0] - counter.seen[0][0] >= 9
+    assert counter.seen[1][0] - begin <= 13.5
 
 
 def test_servers_that_lost_all(place, servers):
@@ -361,7 +365,7 @@ def test_servers_that_lost_all(place, servers):
     for daemon in daemons:
         until(lambda: is_joined(daemon, *names), daemon.log, 20)
     until(lambda: 'kept' in str(c.query('orders')), c.log, 10)
-    numbers = {row['number'] for row in a.query('cluster') if 'number' in row}
+    numbers = {row['number'] for row in a.query('cluster') if row.get('node') in names}
     assert len(numbers) == 3, a.query('cluster')
     feed(c, names[2], 200)
     until(lambda: len(counter.between(time.monotonic() - 1, time.monotonic())) == 3, c.log, 10)
