@@ -160,6 +160,22 @@ static void a_chunk_is_taken_before_it_is_used(void **state)
     tear_down_node(&n);
 }
 
+/* Who dies takes no more than one with him. */
+static void none_is_taken_before_somebody_lacks_it(void **state)
+{
+    struct node n;
+    (void)state;
+    set_up_node(&n);
+    work(&n, false);
+    assert_int_equal(lend(&n.b, n.h, 10).messages, 10);
+    work(&n, false);
+    assert_string_equal(server.text, "1 10");
+    assert_int_equal(lend(&n.b, n.h, 1).messages, 0);
+    work(&n, false);
+    assert_string_equal(server.text, "1 20");
+    tear_down_node(&n);
+}
+
 static void what_was_not_used_goes_back(void **state)
 {
     struct node n;
@@ -222,6 +238,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chunk_is_taken_before_it_is_used),
+        cmocka_unit_test(none_is_taken_before_somebody_lacks_it),
         cmocka_unit_test(what_was_not_used_goes_back),
         cmocka_unit_test(what_was_known_counts),
         cmocka_unit_test(without_servers_it_uses_what_it_has),
