@@ -28,12 +28,53 @@ def servers(tmp_path_factory):
     cluster.close()
 
 
+class Crowd(Receiver):
+    """Counts its connections by the node that has them; each message takes it a while."""
+
+    def __init__(self, pause=0.0, heard=None):
+        self.pause, self.heard = pause, heard
+        self.changes = []  # (when, peer, +1 or -1)
+        self.nodes = {}  # by peer
+        super().__init__(answers=self.note)
+
+    def _serve(self, sock, peer):
+        self.changes.append((time.monotonic(), peer, 1))
+        try:
+            super()._serve(sock, peer)
+        finally:
+            self.changes.append((time.monotonic(), peer, -1))
+
+    def note(self, verb, argument, session):
+        if self.heard is not None:
+            self.heard(verb, argument, session)
+        if verb == 'MAIL':
+            self.nodes[session.peer] = re.search(r'@(.*?)\.test>', argument).group(1)
+        elif verb == '.':
+            time.sleep(self.pause)
+
+    def most(self):
+        """At a time, ever."""
+        now = most = 0
+        for _, _, change in sorted(list(self.changes), key=lambda c: c[0]):
+            now += change
+            most = max(most, now)
+        return most
+
+    def used(self, begin, end, node=None):
+        """On average; of one node."""
+        total, changes = 0, list(self.changes)
+        for at, peer, change in changes:
+            if node is None or self.nodes.get(peer) == node:
+                total += change * (end - min(max(at, begin), end))
+        return total / (end - begin)
+
+
 class Counter:
     """What the receiver saw, by the node that sent it."""
 
     def __init__(self, place):
         self.seen = []
-        self.receiver = place.receiver(answers=self.note)
+        self.receiver = place.keep(Crowd(heard=self.note))
 
     def note(self, verb, argument, session):
         if verb == 'MAIL':
@@ -98,44 +139,6 @@ def test_rate_over_nodes(place, servers, report_table):
     assert alone['rate-a'] >= 0.9 * 2 * RATE, alone
     assert sum(shared.values()) >= 0.9 * span * RATE, shared
     assert min(shared[name] for name in names) >= span * RATE / 3 * 0.5, shared
-
-
-class Crowd(Receiver):
-    """Counts its connections by the node that has them; each message takes it a while."""
-
-    def __init__(self, pause):
-        self.pause, self.changes = pause, []  # (when, session, +1 or -1)
-        self.nodes = {}  # by session
-        super().__init__(answers=self.note)
-
-    def _serve(self, sock, peer):
-        self.changes.append((time.monotonic(), peer, 1))
-        try:
-            super()._serve(sock, peer)
-        finally:
-            self.changes.append((time.monotonic(), peer, -1))
-
-    def note(self, verb, argument, session):
-        if verb == 'MAIL':
-            self.nodes[session.peer] = re.search(r'@(.*?)\.test>', argument).group(1)
-        elif verb == '.':
-            time.sleep(self.pause)
-
-    def most(self):
-        """At a time, ever."""
-        now = most = 0
-        for _, _, change in sorted(list(self.changes), key=lambda c: c[0]):
-            now += change
-            most = max(most, now)
-        return most
-
-    def used(self, begin, end, node=None):
-        """On average; of one node."""
-        total, changes = 0, list(self.changes)
-        for at, peer, change in changes:
-            if node is None or self.nodes.get(peer) == node:
-                total += change * (end - min(max(at, begin), end))
-        return total / (end - begin)
 
 
 def test_connections_over_nodes(place, servers, report_table):
@@ -217,26 +220,34 @@ def test_without_servers(place, servers):
     Back when they answer."""
     servers.mend()
     counter = Counter(place)
-    free = place.receiver()
+    free, crowd = place.receiver(), place.keep(Crowd(0.5))
     a = place.sluice(start=False, cluster=section('cut-off', servers),
-                     routes={'d.test': ('smtp', counter.receiver.nexthop), '*': ('free', free.nexthop)},
-                     transports={'smtp': {'max_message_rate': f'{RATE}/s'}, 'free': {}}).start()
+                     routes={'d.test': ('smtp', counter.receiver.nexthop), 'c.test': ('crowd', crowd.nexthop),
+                             '*': ('free', free.nexthop)},
+                     transports={'smtp': {'max_message_rate': f'{RATE}/s'}, 'free': {},
+                                 'crowd': {'site_concurrency_limit': 4, 'destination_recipient_limit': 2}}).start()
     until(lambda: is_joined(a, 'cut-off'), a.log, 20)
+    submit(a, 'c@cut-off.test', [f'{r}@c.test' for r in range(200)], message())
     feed(a, 'cut-off', 1500)
-    until(lambda: counter.seen, a.log, 10)
+    until(lambda: counter.seen and crowd.used(time.monotonic() - 0.1, time.monotonic()) == 4, a.log, 10)
     for server in servers.servers:
         server.signal(signal.SIGSTOP)
     begin = time.monotonic()
     until(lambda: not counter.between(time.monotonic() - 1, time.monotonic()), a.log, 15)
     assert 1 < time.monotonic() - begin < 11
+    until(lambda: crowd.used(time.monotonic() - 0.1, time.monotonic()) == 0, a.log, 3)
     submit(a, 'a@a.test', ['r@elsewhere.test'], message())
     a.wait_event('Delivery', 'r@elsewhere.test')
     why = a.command('why', '-d', counter.receiver.nexthop).stdout.decode()
     assert "waits for this node's share of its rate" in why, why
+    why = a.command('why', '-d', crowd.nexthop).stdout.decode()
+    assert "waits for this node's share of the connections" in why and '4 of the site' in why, why
     for server in servers.servers:
         server.signal(signal.SIGCONT)
     until(lambda: counter.between(time.monotonic() - 1, time.monotonic())['cut-off'] >= 0.85 * RATE, a.log, 30)
+    until(lambda: crowd.used(time.monotonic() - 0.1, time.monotonic()) == 4, a.log, 5)
     counter.check(10)
+    assert crowd.most() == 4
 
 
 def test_reload_of_a_rate(place, servers):
@@ -264,7 +275,7 @@ def test_reload_of_a_rate(place, servers):
 
 
 class World:
-    """Nodes and servers that come and go, and mail at all of them, under one rate."""
+    """Nodes and servers that come and go, and mail at all of them, under one rate and one limit of connections."""
 
     def __init__(self, rng, daemons, servers):
         self.rng, self.daemons, self.servers = rng, daemons, servers
@@ -299,14 +310,14 @@ class World:
 
 
 def test_random(place, servers):
-    """LIMIT_WORLDS, LIMIT_SEED: how many worlds of 20 steps, and the first one's number; else one of 12. One of the nodes may stand
-    still and wake: then its part counts twice for a moment."""
+    """LIMIT_WORLDS, LIMIT_SEED: how many worlds of 20 steps, and the first one's number; else one of 12. One of the nodes
+    may stand still and wake: then its part counts twice for a moment."""
     first = int(os.environ.get('LIMIT_SEED', '1'))
     for seed in range(first, first + int(os.environ.get('LIMIT_WORLDS', '1'))):
         servers.mend()
         counter, rng = Counter(place), random.Random(seed)
         names = [f'w{seed}-{x}' for x in 'abc']
-        daemons = {name: node(place, servers, counter, name).start() for name in names}
+        daemons = {name: node(place, servers, counter, name, site_concurrency_limit=5).start() for name in names}
         world = World(rng, daemons, servers)
         for _ in range(20 if IS_LONG else 12):
             world.step()
@@ -320,7 +331,9 @@ def test_random(place, servers):
                 daemon.wait_empty(120)
             except AssertionError:
                 raise AssertionError(f'seed {seed}, {name}: {world.log}\n{daemon.log()}') from None
-        counter.check(10, slack=2 + (BURST + RATE if any(act == 'sleep' for act, _ in world.log) else 0))
+        has_slept = any(act == 'sleep' for act, _ in world.log)
+        counter.check(10, slack=2 + (BURST + RATE if has_slept else 0))
+        assert counter.receiver.most() <= (10 if has_slept else 5), (seed, world.log)
         for daemon in daemons.values():
             daemon.stop()
 
