@@ -97,20 +97,20 @@ static struct limits_meter *seats_at(const struct lending *g, unsigned owner)
 }
 
 /* Without a part of it nothing goes, not by connections that are there either: they are to end. */
-static bool seats_permit(struct lending *g) ON_ROLE(g->limits->lock)
+static bool seats_permit(struct limits *l, struct lending *g) ON_ROLE(l->lock)
 {
     for (unsigned i = 0; i < LIMITS_SEATS; i++) {
         struct limits_meter *m = seats_at(g, i);
         usec_t due = m == NULL ? 0 : limits_part_due(m, LIMITS_PART_CONNECTIONS, g->now);
         if (due > 0) {
-            (void)limits_seats_refuse(g->limits, m, g->hold, at_most(g->ask->connects), g->now);
+            (void)limits_seats_refuse(l, m, g->hold, at_most(g->ask->connects), g->now);
             return refuse(g, due, LIMIT_BY_CONNECTIONS, m->owner);
         }
     }
     return true;
 }
 
-static bool lend_seats(struct lending *g) ON_ROLE(g->limits->lock)
+static bool lend_seats(struct limits *l, struct lending *g) ON_ROLE(l->lock)
 {
     for (unsigned i = 0; i < LIMITS_SEATS; i++) {
         struct limits_meter *m = seats_at(g, i);
@@ -120,7 +120,7 @@ static bool lend_seats(struct lending *g) ON_ROLE(g->limits->lock)
         uint32_t wanted = g->least[PACE_CONNECTS];
         uint32_t room = limits_seats_room(m, g->hold, wanted, g->now);
         if (room == 0) {
-            usec_t due = limits_seats_refuse(g->limits, m, g->hold, wanted, g->now);
+            usec_t due = limits_seats_refuse(l, m, g->hold, wanted, g->now);
             return refuse(g, due, LIMIT_BY_CONNECTIONS, m->owner);
         }
         g->is_bound[PACE_CONNECTS] = true;
@@ -288,7 +288,7 @@ static bool bounds_connects(const struct lending *g)
 }
 
 /* Connects are lent beside the rest: entries may go by the connections that are there. */
-static bool lend_connects(struct lending *g) ON_ROLE(g->limits->lock)
+static bool lend_connects(struct limits *l, struct lending *g) ON_ROLE(l->lock)
 {
     struct limit_grant before = *g->ret;
     usec_t when = g->when;
@@ -297,7 +297,7 @@ static bool lend_connects(struct lending *g) ON_ROLE(g->limits->lock)
         g->is_bound[PACE_CONNECTS] = bounds_connects(g);
         return true;
     }
-    if (lend_seats(g) && lend_rates(g, PACE_CONNECTS) && lend_ceiling(g) &&
+    if (lend_seats(l, g) && lend_rates(g, PACE_CONNECTS) && lend_ceiling(g) &&
         lend_pace(g, PACE_CONNECTS)) {
         return true;
     }
@@ -485,9 +485,9 @@ void limits_lend(struct limits_hold *h, const struct limit_ask *ask, usec_t now,
     if (ask->recipients == 0 || pace_of(&g, PACE_RECIPIENTS) != NULL) {
         g.least[PACE_RECIPIENTS] = RATE_AMOUNT_MAX; /* a pace watches whether it is what binds */
     }
-    bool is_lent = lane_permits(&g) && seats_permit(&g) && lend_quotas(&g) &&
+    bool is_lent = lane_permits(&g) && seats_permit(l, &g) && lend_quotas(&g) &&
                    lend_rates(&g, PACE_MESSAGES) && lend_rates(&g, PACE_RECIPIENTS) &&
-                   lend_connects(&g) && lend_pace(&g, PACE_RECIPIENTS) &&
+                   lend_connects(l, &g) && lend_pace(&g, PACE_RECIPIENTS) &&
                    lend_pace(&g, PACE_MESSAGES);
     if (is_lent) {
         grant(&g);
