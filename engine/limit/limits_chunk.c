@@ -89,6 +89,13 @@ uint64_t limits_quota_left(struct limits_meter *m, usec_t wall)
     return of_all < left ? of_all : left;
 }
 
+usec_t limits_quota_due(struct limits_meter *m, usec_t wall)
+{
+    usec_t due = quota_due(&m->quota, 1, wall);
+    bool is_used_up_by_all = due <= wall && limits_quota_left(m, wall) == 0;
+    return is_used_up_by_all ? (m->quota.window + 1) * span_of(m) : due;
+}
+
 /* --- for who speaks to other nodes ------------------------------------------------------------ */
 
 void limits_chunk_describe(struct limits_part *part, usec_t now, usec_t wall,

@@ -186,7 +186,7 @@ bool limits_meter_view(struct limits *l, const struct limit_meter_key *key, usec
             .rate_due =
                 later_of(rate_due(&m->rates[PACE_MESSAGES]), rate_due(&m->rates[PACE_RECIPIENTS])),
             .quota_left = limits_quota_left(m, wall),
-            .quota_due = quota_due(&m->quota, 1, wall),
+            .quota_due = limits_quota_due(m, wall),
         };
     }
     limits_leave_lock(l);

@@ -416,6 +416,8 @@ usec_t limits_quota_lend(struct limits_meter *m, uint32_t want, const struct lim
 void limits_quota_return(struct limits_meter *m, uint32_t amount, int64_t window);
 /* What all nodes have left of it, as far as is known; UINT64_MAX: there is none. */
 uint64_t limits_quota_left(struct limits_meter *m, usec_t wall);
+/* As quota_due of one message, by what all nodes have left. */
+usec_t limits_quota_due(struct limits_meter *m, usec_t wall);
 /* Undoes what was taken of the quota at that time. */
 void limits_quota_back(struct limits_meter *m, uint32_t amount, usec_t wall);
 void limits_meter_free(struct limits *l, struct limits_meter *m) ON_ROLE(l->lock);

@@ -183,6 +183,42 @@ static void none_is_taken_before_somebody_lacks_it(void **state)
     tear_down_node(&n);
 }
 
+/* A tenant's, which lends beside all lanes, and what reports tell of it. */
+static void a_tenants_quota_is_shared_too(void **state)
+{
+    struct node n;
+    struct limits_meter *m;
+    struct limits_meter_loan loan;
+    struct limits_meter_view v;
+    struct limit_grant g;
+    const struct limit_meter_key key = {LIMIT_OF_TENANT, SLICE("acme")};
+    const struct limit_rates rates = {.quota = per(1000, DAY)};
+    (void)state;
+    set_up_node(&n);
+    const struct limits_meter_ask ask = {.messages = 4, .now = n.b.now, .wall = n.b.wall};
+    assert_int_equal(limits_meter_get(n.b.limits, &key, &rates, 1, n.b.now, &m), 0);
+    limits_meter_lend(n.b.borrowers[0], m, &ask, &loan, &g);
+    assert_int_equal(g.why, LIMIT_BY_SHARE);
+    const struct shared_limits_turn turn = {1, 0, true, false};
+    n.s.next_slot = 1; /* the lane has the first one */
+    (void)shared_limits_work(&n.s, &turn, 1000 * SECOND);
+    limits_meter_lend(n.b.borrowers[0], m, &ask, &loan, &g);
+    assert_int_equal(g.messages, 4);
+    struct limits_part_view part;
+    assert_true(limits_part_look(n.b.limits, 1, n.b.now, &part));
+    limits_chunk_take(n.b.limits, 1, &part, 990, 0, n.b.now);
+    assert_true(limits_meter_view(n.b.limits, &key, n.b.wall, &v));
+    assert_int_equal(v.quota_left, 16); /* ten of all, and six that are here */
+    assert_true(v.quota_due <= n.b.wall);
+    (void)limits_chunk_give(n.b.limits, 1, &part);
+    limits_chunk_take(n.b.limits, 1, &part, 1000, 0, n.b.now);
+    assert_true(limits_meter_view(n.b.limits, &key, n.b.wall, &v));
+    assert_int_equal(v.quota_left, 0);
+    assert_int_equal(v.quota_due - n.b.wall, 12 * HOUR);
+    limits_meter_put(n.b.limits, m);
+    tear_down_node(&n);
+}
+
 static void what_was_not_used_goes_back(void **state)
 {
     struct node n;
@@ -269,6 +305,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chunk_is_taken_before_it_is_used),
         cmocka_unit_test(none_is_taken_before_somebody_lacks_it),
+        cmocka_unit_test(a_tenants_quota_is_shared_too),
         cmocka_unit_test(what_was_not_used_goes_back),
         cmocka_unit_test(what_was_known_counts),
         cmocka_unit_test(a_domain_takes_chunks_too),
