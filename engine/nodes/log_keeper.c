@@ -56,11 +56,12 @@ static int find_stream(struct log_keeper *k, struct cluster_log_state *ret)
     return err;
 }
 
-static void end_for_good(struct log_keeper *k, const char *holder)
+static void end_for_good(struct log_keeper *k, uint16_t holder)
 {
     k->is_ended = true;
-    if (holder != NULL) {
-        log_error("log: node %s has taken over the log of %s; no mail is accepted or delivered",
+    if (holder != 0) {
+        log_error("log: the spool with number %u has taken over the log of %s; no mail is accepted "
+                  "or delivered",
                   holder, k->node.name);
     } else {
         log_error("log: another process writes the log of node %s; no mail is accepted or "
@@ -76,15 +77,18 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
     struct cluster_log_state state;
     struct log_owner owner;
     uint64_t place = 0;
-    if (client == NULL || number == 0) {
+    if (client == NULL || number == 0 || (k->node.spool != 0 && number != k->node.spool)) {
         return ERR_AGAIN;
     }
-    int err = k->log != NULL ? 0 : k->module->open(&k->node.options, k->node.name, &k->log);
+    char name[LOG_OWNER_NAME_SIZE];
+    bool is_first = k->node.spool == 0;
+    log_owner_name(number, name);
+    int err = k->log != NULL ? 0 : k->module->open(&k->node.options, name, &k->log);
     if (err == 0 && !k->module->is_connected(k->log)) {
         err = ERR_CLOSED;
     }
+    err = err != 0 ? err : log_owner_begin(k->node.module, client, number, is_first, &owner);
     err = err != 0 ? err : find_stream(k, &state);
-    err = err != 0 ? err : log_owner_begin(k->node.module, client, k->node.name, &owner);
     if (err == ERR_LOCKED) {
         end_for_good(k, owner.holder);
     }
@@ -105,10 +109,20 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
     k->made = state.made;
     k->reported = 0;
     k->is_open = true;
-    log_info("log: epoch %llu of node %s begins at place %llu", (unsigned long long)owner.epoch,
-             k->node.name, (unsigned long long)place);
+    k->node.spool = number;
+    log_info("log: epoch %llu of log %u of node %s begins at place %llu",
+             (unsigned long long)owner.epoch, number, k->node.name, (unsigned long long)place);
+    k->node.begun(k->node.ctx, number);
     replica_open(k->replica, number, owner.epoch, place);
     return 0;
+}
+
+static const char *text_of(int err)
+{
+    if (err == ERR_MISSING) {
+        return "the servers know nothing of it, but this spool had one";
+    }
+    return err == ERR_LIMIT ? "the servers have no room for as much as max_bytes" : err_str(err);
 }
 
 static void try_to_begin(struct log_keeper *k)
@@ -120,9 +134,7 @@ static void try_to_begin(struct log_keeper *k)
     int err = begin_epoch(k, k->node.number(k->node.ctx));
     k->next_try = now + RETRY;
     if (err != 0 && err != ERR_AGAIN && err != k->complained && !k->is_ended) {
-        log_warning("log: it cannot be opened: %s; no mail is accepted meanwhile",
-                    err == ERR_LIMIT ? "the servers have no room for as much as max_bytes"
-                                     : err_str(err));
+        log_warning("log: it cannot be opened: %s; no mail is accepted meanwhile", text_of(err));
         k->complained = err;
     }
     k->complained = err == 0 ? 0 : k->complained;
@@ -203,7 +215,7 @@ static void look_there(struct log_keeper *k)
         const struct log_frame_id none = {0, 0}; /* void for all */
         log_prefix_found(&k->prefix, place, is_frame ? &frame.id : &none);
         if (k->prefix.mode == LOG_FENCED) {
-            end_for_good(k, NULL);
+            end_for_good(k, 0);
         }
     } else if (err == ERR_MISSING) {
         err = k->module->look(k->log, &state);
@@ -212,7 +224,7 @@ static void look_there(struct log_keeper *k)
         } else if (err == 0 && (state.last < place || state.first > place)) {
             log_prefix_nothing(&k->prefix, place, state.last);
             if (k->prefix.mode == LOG_FENCED) {
-                end_for_good(k, NULL);
+                end_for_good(k, 0);
             }
         }
     }

@@ -15,6 +15,7 @@ struct replica;
 struct log_keeper_node {
     struct replica *replica;
     const char *name;
+    uint16_t spool;     /* its number as found at the start; 0: it has none, and had no log */
     uint64_t max_bytes; /* of the log */
     struct cluster_options options;
     const struct cluster_module *module;
@@ -22,6 +23,8 @@ struct log_keeper_node {
     struct cluster_client *(*client)(void *ctx);
     /* 0: it has not joined, or has no number */
     uint16_t (*number)(void *ctx);
+    /* The log of this number is ours. */
+    void (*begun)(void *ctx, uint16_t number);
     void *ctx;
 };
 

@@ -7,6 +7,7 @@
 #include "engine/config/config.h"
 #include "engine/nodes/cluster_loader.h"
 #include "engine/nodes/log_owner.h"
+#include "engine/nodes/node_numbers.h"
 #include "engine/replica/replay.h"
 
 #include <errno.h>
@@ -23,8 +24,10 @@
 struct restore {
     const struct config *config;
     const char *node;
+    uint16_t number; /* of the node's spool */
     const struct cluster_module *module;
     const struct cluster_log_module *log_module;
+    struct cluster_options options;
     struct cluster_client *client;
     struct cluster_log *log;
     char folder[4096];
@@ -73,19 +76,18 @@ static int connect_both(struct restore *r)
     if (err != 0) {
         return err;
     }
-    const struct cluster_options options = {.name = "sluice repair",
-                                            .servers = k->servers.items,
-                                            .server_count = k->servers.count,
-                                            .credentials = k->credentials,
-                                            .tls_ca_file = k->tls_ca_file,
-                                            .tls_certificate = k->tls_certificate,
-                                            .tls_key = k->tls_key,
-                                            .replicas = k->replicas,
-                                            .timeout = TIMEOUT};
-    err = r->module->open(&options, &r->client);
-    err = err != 0 ? err : r->log_module->open(&options, r->node, &r->log);
+    r->options = (struct cluster_options){.name = "sluice repair",
+                                          .servers = k->servers.items,
+                                          .server_count = k->servers.count,
+                                          .credentials = k->credentials,
+                                          .tls_ca_file = k->tls_ca_file,
+                                          .tls_certificate = k->tls_certificate,
+                                          .tls_key = k->tls_key,
+                                          .replicas = k->replicas,
+                                          .timeout = TIMEOUT};
+    err = r->module->open(&r->options, &r->client);
     for (usec_t end = clock_mono() + TIMEOUT; err == 0;) {
-        if (r->module->is_connected(r->client) && r->log_module->is_connected(r->log)) {
+        if (r->module->is_connected(r->client)) {
             return 0;
         }
         err = clock_mono() >= end ? ERR_CLOSED : 0;
@@ -100,39 +102,47 @@ static int connect_both(struct restore *r)
     return err;
 }
 
-/* The number of the node in the frame at a place. */
-static int read_number(struct restore *r, uint64_t place, uint16_t *ret)
+/* The number of the node's spool, by which its log goes. errors: ERR_MISSING; ERR_SYNTAX; of a server */
+static int find_number(struct restore *r)
 {
-    struct cluster_value found = {.data = NULL};
-    struct log_frame frame;
-    int err = read_place(r, place, &found);
-    err = err != 0 ? err : log_frame_read(slice_make(found.data, found.len), &frame);
-    *ret = err == 0 ? frame.node : 0;
-    free(found.data);
+    struct cluster_value seen = {.data = NULL};
+    struct node_numbers_step step = {.value = NULL};
+    int err;
+    do {
+        err = r->module->bucket(r->client, NODE_NUMBERS_BUCKET);
+        err = err != 0 ? err
+                       : r->module->get(r->client, NODE_NUMBERS_BUCKET, NODE_NUMBERS_KEY, &seen);
+    } while (must_ask_again(r, err));
+    err = err != 0 ? err : node_numbers_take(slice_make(seen.data, seen.len), r->node, 0, &step);
+    if (err == 0 && step.value != NULL) {
+        err = ERR_MISSING; /* it would have to get one */
+    }
+    r->number = step.number;
+    free(step.value);
+    free(seen.data);
     return err;
 }
 
 /* Nothing that the node writes from now on counts; what it wrote before lies in front of the fence.
  *
  * ret_place  of the fence */
-static int put_fence(struct restore *r, uint16_t number, uint64_t *ret_place)
+static int put_fence(struct restore *r, uint64_t *ret_place)
 {
     struct log_owner owner = {.epoch = 0};
     int err;
     do {
-        err = log_owner_begin(r->module, r->client, r->node, &owner);
+        err = log_owner_begin(r->module, r->client, r->number, false, &owner);
     } while (must_ask_again(r, err));
     if (err != 0) {
-        (void)snprintf(r->text, LOG_RESTORE_TEXT, "the log of node %s cannot be taken: %s%s%s",
-                       r->node, err == ERR_LOCKED ? "it belongs to node " : "",
-                       err == ERR_LOCKED ? owner.holder : err_str(err), "");
+        (void)snprintf(r->text, LOG_RESTORE_TEXT, "the log of node %s cannot be taken: %s", r->node,
+                       err == ERR_LOCKED ? "another node took its mail over" : err_str(err));
         return err;
     }
     struct buf fence;
     buf_init(&fence, LOG_FRAME_BYTES_MAX);
     const struct log_frame_id id = {.epoch = owner.epoch};
-    log_frame_begin(&fence, number, &id);
-    log_frame_add(&fence, &(const struct log_item){.kind = LOG_ITEM_FENCE, .number = number});
+    log_frame_begin(&fence, r->number, &id);
+    log_frame_add(&fence, &(const struct log_item){.kind = LOG_ITEM_FENCE, .number = r->number});
     log_frame_end(&fence);
     do { /* a fence that lies there after all is void in front of the one that follows */
         struct cluster_log_state state;
@@ -186,6 +196,22 @@ static uint64_t count_messages(struct spool_store *store)
     return counts.messages;
 }
 
+/* The spool goes on with the log of the one that was lost. errors: of the store */
+static int keep_number(const struct restore *r, struct spool_store *store)
+{
+    struct spool_txn *txn;
+    int err = spool_begin(store, &txn);
+    if (err != 0) {
+        return err;
+    }
+    err = spool_set_node(txn, r->number);
+    if (err != 0) {
+        spool_abort(txn);
+        return err;
+    }
+    return spool_commit(txn);
+}
+
 static int fill_spool(struct restore *r, uint64_t first, uint64_t fence)
 {
     char why[256] = "";
@@ -206,6 +232,7 @@ static int fill_spool(struct restore *r, uint64_t first, uint64_t fence)
     r->figures->frames = replay.frames;
     r->figures->void_frames = replay.void_frames;
     r->figures->damaged += replay.damaged;
+    err = err != 0 ? err : keep_number(r, store);
     r->figures->messages = count_messages(store);
     spool_store_close(store);
     return err;
@@ -214,22 +241,19 @@ static int fill_spool(struct restore *r, uint64_t first, uint64_t fence)
 static int take_log(struct restore *r)
 {
     struct cluster_log_state state;
-    uint16_t number;
     uint64_t fence;
-    int err = look(r, &state);
+    char name[LOG_OWNER_NAME_SIZE];
+    int err = find_number(r);
+    log_owner_name(r->number, name);
+    err = err != 0 ? err : r->log_module->open(&r->options, name, &r->log);
+    err = err != 0 ? err : look(r, &state);
     if (err != 0 || state.last < state.first) {
         err = err == 0 ? ERR_MISSING : err;
         (void)snprintf(r->text, LOG_RESTORE_TEXT, "node %s has no log on these servers: %s",
                        r->node, err_str(err));
         return err;
     }
-    err = read_number(r, state.first, &number);
-    if (err != 0) {
-        (void)snprintf(r->text, LOG_RESTORE_TEXT, "the log's first frame cannot be read: %s",
-                       err_str(err));
-        return err;
-    }
-    err = put_fence(r, number, &fence);
+    err = put_fence(r, &fence);
     return err != 0 ? err : fill_spool(r, state.first, fence);
 }
 

@@ -16,6 +16,7 @@
 #include "engine/nodes/lessons.h"
 #include "engine/nodes/log_keeper.h"
 #include "engine/nodes/node_numbers.h"
+#include "engine/nodes/numbering.h"
 #include "engine/nodes/server_probe.h"
 #include "engine/nodes/shared_limits.h"
 #include "engine/nodes/shared_orders.h"
@@ -32,11 +33,10 @@
 #include <sys/random.h>
 #include <time.h>
 
-#define BUCKET     "sluice_nodes"
+#define BUCKET     NODE_NUMBERS_BUCKET
 #define TIMEOUT    (2 * USEC_PER_SEC)
 #define RETRY      (1 * USEC_PER_SEC)
 #define INBOX_MAX  4096U
-#define SWAPS_MAX  8                               /* at once, while others change the same value */
 #define UNSEEN_MAX (MEMBER_BEAT + MEMBER_LOOK_MAX) /* our own entry, until we hear nothing */
 
 struct seen_node {
@@ -71,8 +71,8 @@ struct nodes {
     uint64_t own_revision;
     usec_t next_beat, next_look, own_seen; /* boot time */
     bool has_bucket, has_lessons, has_orders, has_limits, is_refused, has_double, is_joined;
-    bool has_number; /* it is right since the servers were last in contact */
-    bool told_full, told_unnumbered;
+    bool told_full;
+    struct numbering numbering;
     struct member_lease lease;
     struct unseen_number unseen[NODES_MAX]; /* [unseen_count] */
     size_t unseen_count;
@@ -316,62 +316,6 @@ static int open_bucket(struct nodes *n, struct cluster_client *client)
     return err;
 }
 
-/* A function of node_numbers.h as compare-and-set. errors: of both; ERR_AGAIN: others change it now */
-static int change_numbers(struct nodes *n, struct cluster_client *client, const char *name,
-                          uint16_t wanted, bool is_drop, uint16_t *ret)
-{
-    int err = ERR_AGAIN;
-    for (int i = 0; i < SWAPS_MAX && err == ERR_AGAIN; i++) {
-        struct cluster_value seen = {.data = NULL};
-        struct node_numbers_step step = {.value = NULL};
-        err = n->module->get(client, BUCKET, NODE_NUMBERS_KEY, &seen);
-        if (err == 0 || err == ERR_MISSING) {
-            struct slice value = slice_make(seen.data, seen.len);
-            err = is_drop ? node_numbers_drop(value, name, &step)
-                          : node_numbers_take(value, name, wanted, &step);
-        }
-        if (err == 0 && step.value != NULL) {
-            uint64_t revision;
-            err = n->module->swap(client, BUCKET, NODE_NUMBERS_KEY,
-                                  slice_make(step.value, step.len), seen.revision, &revision);
-        }
-        *ret = step.number;
-        free(step.value);
-        free(seen.data);
-    }
-    return err;
-}
-
-/* Our number, when it has to be asked for. What is wrong with the value of all numbers is no reason
- * to stay alone: a node goes on with the number that it had, or without one. errors: of a server */
-static int find_number(struct nodes *n, struct cluster_client *client)
-{
-    uint16_t number = 0, had = n->own.number;
-    int err = n->has_number ? 0 : change_numbers(n, client, n->config->node, had, false, &number);
-    if (n->has_number || err == ERR_AGAIN) {
-        return 0;
-    }
-    if (err == ERR_SYNTAX || err == ERR_LIMIT || err == -ENOMEM) {
-        if (!n->told_unnumbered) {
-            log_error("cluster: the key " NODE_NUMBERS_KEY " of the bucket " BUCKET ": %s; this "
-                      "node %s",
-                      err_str(err), had == 0 ? "has no number" : "keeps its number");
-        }
-        n->told_unnumbered = true;
-        return 0;
-    }
-    if (err == 0) {
-        if (had != 0 && had != number) {
-            log_warning("cluster: another node is number %u by now; this one is number %u", had,
-                        number);
-        }
-        n->own.number = number;
-        n->has_number = true;
-        n->told_unnumbered = false;
-    }
-    return err;
-}
-
 /* --- the lease and shares of limits ----------------------------------------------------------- */
 
 /* Shares of a node without an entry count for as long as those of one that is late: its entry may be
@@ -539,12 +483,13 @@ static void beat(struct nodes *n, usec_t now)
         n->has_limits = err == 0;
     }
     if (err == 0) {
-        err = n->module->is_connected(client) ? find_number(n, client) : ERR_CLOSED;
+        err = n->module->is_connected(client) ? numbering_find(&n->numbering, client) : ERR_CLOSED;
+        n->own.number = n->numbering.number;
     }
     if (err == 0) {
         err = put_own(n, client);
     }
-    n->has_number = n->has_number && err == 0;
+    n->numbering.is_known = n->numbering.is_known && err == 0;
     n->next_beat = now + (err == 0 ? MEMBER_BEAT : RETRY);
     set_joined(n, err == 0);
 }
@@ -595,16 +540,24 @@ static uint16_t number_for_log(void *ctx)
     return atomic_load_explicit(&n->joined_number, memory_order_relaxed);
 }
 
+static void log_begun(void *ctx, uint16_t number)
+{
+    struct nodes *n = ctx;
+    engine_number_ids(n->engine, number);
+}
+
 static int make_log(struct nodes *n, const struct cluster_log_module *module)
 {
     const struct log_keeper_node node = {
         .replica = n->engine->replica,
         .name = n->config->node,
+        .spool = spool_store_node(n->engine->store),
         .max_bytes = n->config->max_bytes,
         .options = options_of(n),
         .module = n->module,
         .client = client_for_log,
         .number = number_for_log,
+        .begun = log_begun,
         .ctx = n,
     };
     return log_keeper_new(&node, module, &n->log);
@@ -649,6 +602,10 @@ int nodes_new(struct engine *engine, struct nodes **ret)
         log_error("cluster: %s", text);
     }
     n->lessons.module = n->orders.module = n->limits.module = n->module;
+    n->numbering = (struct numbering){.module = n->module,
+                                      .node = config->node,
+                                      .has_log = engine->replica != NULL,
+                                      .spool = spool_store_node(engine->store)};
     err = err != 0 ? err : spool_reader_new(engine->store, &n->reader);
     err = err != 0 ? err : post_init(&n->post, 1);
     if (err == 0 && engine->replica != NULL) {
@@ -778,9 +735,8 @@ int nodes_forget(struct nodes *n, const char *name)
     if (client == NULL) {
         return ERR_CLOSED;
     }
-    uint16_t number;
     int err = may_forget(n, name);
-    err = err != 0 ? err : change_numbers(n, client, name, 0, true, &number);
+    err = err != 0 ? err : numbering_drop(n->module, client, name);
     if (err != 0 && err != ERR_SYNTAX) { /* a value that is none names nobody */
         return err;
     }

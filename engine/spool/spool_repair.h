@@ -10,6 +10,8 @@
 MUST_USE int spool_clear_staging(struct spool_txn *t, unsigned limit, bool *ret_done);
 /* The number that the highest key of a table starts with (an id or a time); 0 when empty. */
 MUST_USE int spool_last_number(struct spool_txn *t, enum spool_table table, uint64_t *ret);
+/* Which spool of a cluster this is; 0: none. */
+MUST_USE int spool_read_node(struct spool_txn *t, uint16_t *ret);
 /* The first id that was never handed out: as reserved, and above all that is there. */
 MUST_USE int spool_read_first_id(struct spool_txn *t, uint64_t *ret);
 /* Sequences of INCOMING places are below the ids that may be used, so that the next start, which goes on

@@ -11,6 +11,15 @@ uint64_t engine_new_id(struct engine *e)
     return atomic_fetch_add_explicit(&e->next_id, 1, memory_order_relaxed);
 }
 
+void engine_number_ids(struct engine *e, uint16_t node)
+{
+    /* Relaxed: an id means nothing before a commit has it, and the writer reserves it before that. */
+    if (atomic_exchange_explicit(&e->node_number, node, memory_order_relaxed) == 0) {
+        atomic_fetch_add_explicit(&e->next_id, (uint64_t)node << SPOOL_NODE_SHIFT,
+                                  memory_order_relaxed);
+    }
+}
+
 bool engine_id_is_reserved(const struct engine *e, uint64_t id)
 {
     /* Acquire pairs with the writer's release after the commit of the reservation. */

@@ -118,7 +118,8 @@ struct engine {
 
     /* any thread, atomic */
     _Alignas(CACHE_LINE) _Atomic uint64_t next_id;
-    _Atomic uint64_t id_limit; /* ids below are reserved on disk */
+    _Atomic uint64_t id_limit;    /* ids below are reserved on disk */
+    _Atomic uint16_t node_number; /* of this spool in its cluster; 0: none; spool_store_node */
     _Alignas(
         CACHE_LINE) _Atomic uint64_t undurable; /* recipients dispatched, result not committed */
     _Atomic uint64_t dispatch_limit, dispatch_entry;    /* recipients; see engine_may_dispatch */
@@ -163,6 +164,8 @@ struct engine {
 /* A message id that was never used and never will be again. Any thread.
  * The caller refuses the mail when the id is not below id_limit (the writer reserves far ahead). */
 uint64_t engine_new_id(struct engine *e);
+/* From now on ids have this number in front; once in the life of a spool. Thread: any. */
+void engine_number_ids(struct engine *e, uint16_t node);
 MUST_USE bool engine_id_is_reserved(const struct engine *e, uint64_t id);
 
 static inline uint32_t engine_gate(const struct engine *e)

@@ -183,7 +183,8 @@ def test_log_is_lost(nats, place):
     for i in range(30):
         submit(daemon, 'a@a.test', [f'r{i}@x.test'], message())
     client = NatsClient(nats.servers[0])
-    assert client.request('$JS.API.STREAM.DELETE.SLUICE_LOG_gone')['success'] is True
+    number = next(row['number'] for row in daemon.query('cluster') if row.get('node') == 'gone')
+    assert client.request(f'$JS.API.STREAM.DELETE.SLUICE_LOG_{number}')['success'] is True
     client.close()
     daemon.wait_log('the servers have lost it')
     until(lambda: log_of(daemon)['open'] and not log_of(daemon)['retelling'], lambda: log_of(daemon))
