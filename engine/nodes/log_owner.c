@@ -64,6 +64,15 @@ static int get(const struct cluster_module *m, struct cluster_client *client, co
     return err;
 }
 
+int log_owner_get(const struct cluster_module *m, struct cluster_client *client, uint16_t number,
+                  struct log_owner *ret)
+{
+    char name[LOG_OWNER_NAME_SIZE];
+    uint64_t revision;
+    log_owner_name(number, name);
+    return get(m, client, name, ret, &revision);
+}
+
 int log_owner_begin(const struct cluster_module *m, struct cluster_client *client, uint16_t number,
                     bool is_first, struct log_owner *ret)
 {

@@ -28,6 +28,10 @@ void log_owner_name(uint16_t number, char ret[static LOG_OWNER_NAME_SIZE]);
 /* errors: ERR_SYNTAX: it is none, or of a later version */
 MUST_USE int log_owner_read(struct slice value, struct log_owner *ret);
 
+/* errors: ERR_MISSING, ERR_SYNTAX; of the module */
+MUST_USE int log_owner_get(const struct cluster_module *m, struct cluster_client *client,
+                           uint16_t number, struct log_owner *ret);
+
 /* Begin the next epoch of the spool's own log. Waits for servers; one thread.
  *
  * is_first  the spool had no log yet; else there must be a key

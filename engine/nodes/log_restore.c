@@ -3,11 +3,11 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/cluster/log_frame.h"
 #include "engine/config/config.h"
 #include "engine/nodes/cluster_loader.h"
 #include "engine/nodes/log_owner.h"
 #include "engine/nodes/node_numbers.h"
+#include "engine/nodes/taken_log.h"
 #include "engine/replica/replay.h"
 
 #include <errno.h>
@@ -30,6 +30,7 @@ struct restore {
     struct cluster_options options;
     struct cluster_client *client;
     struct cluster_log *log;
+    struct taken_log taken;
     char folder[4096];
     struct log_restore *figures;
     char *text;
@@ -37,8 +38,9 @@ struct restore {
 };
 
 /* Whether to ask again, after a moment; else *err is the answer. */
-static bool must_ask_again(struct restore *r, int err)
+static bool must_ask_again(void *ctx, int err)
 {
+    struct restore *r = ctx;
     const struct timespec tick = {.tv_nsec = 50000000};
     usec_t now = clock_mono();
     bool is_answer = err != -ETIMEDOUT && err != ERR_CLOSED && err != ERR_AGAIN && err != -EIO;
@@ -48,24 +50,6 @@ static bool must_ask_again(struct restore *r, int err)
     }
     (void)nanosleep(&tick, NULL); /* a signal only shortens it */
     return true;
-}
-
-static int look(struct restore *r, struct cluster_log_state *ret)
-{
-    int err;
-    do {
-        err = r->log_module->look(r->log, ret);
-    } while (must_ask_again(r, err));
-    return err;
-}
-
-static int read_place(struct restore *r, uint64_t place, struct cluster_value *ret)
-{
-    int err;
-    do {
-        err = r->log_module->read(r->log, place, ret);
-    } while (must_ask_again(r, err));
-    return err;
 }
 
 static int connect_both(struct restore *r)
@@ -138,47 +122,10 @@ static int put_fence(struct restore *r, uint64_t *ret_place)
                        err == ERR_LOCKED ? "another node took its mail over" : err_str(err));
         return err;
     }
-    struct buf fence;
-    buf_init(&fence, LOG_FRAME_BYTES_MAX);
-    const struct log_frame_id id = {.epoch = owner.epoch};
-    log_frame_begin(&fence, r->number, &id);
-    log_frame_add(&fence, &(const struct log_item){.kind = LOG_ITEM_FENCE, .number = r->number});
-    log_frame_end(&fence);
-    do { /* a fence that lies there after all is void in front of the one that follows */
-        struct cluster_log_state state;
-        err = fence.failed ? -ENOMEM : look(r, &state);
-        err = err != 0 ? err
-                       : r->log_module->send(r->log, state.last + 1, buf_slice(&fence), ret_place);
-    } while (must_ask_again(r, err));
-    buf_fini(&fence);
+    err = taken_log_fence(&r->taken, r->number, owner.epoch, ret_place);
     if (err != 0) {
         (void)snprintf(r->text, LOG_RESTORE_TEXT, "the log of node %s cannot be fenced: %s",
                        r->node, err_str(err));
-    }
-    return err;
-}
-
-static int read_frames(struct restore *r, struct replay *replay, uint64_t first, uint64_t fence)
-{
-    int err = 0;
-    for (uint64_t place = first; err == 0 && place < fence; place++) {
-        struct cluster_value found = {.data = NULL};
-        err = read_place(r, place, &found);
-        if (err == 0) {
-            r->figures->bytes += found.len;
-            err = replay_frame(replay, slice_make(found.data, found.len));
-        } else if (err == ERR_MISSING) {
-            err = 0; /* it was purged meanwhile */
-        }
-        if (err == ERR_CORRUPT) {
-            r->figures->damaged++; /* it is no frame, so void for all */
-            err = 0;
-        }
-        free(found.data);
-        if (err != 0) {
-            (void)snprintf(r->text, LOG_RESTORE_TEXT, "place %llu of the log cannot be taken: %s",
-                           (unsigned long long)place, err_str(err));
-        }
     }
     return err;
 }
@@ -212,7 +159,7 @@ static int keep_number(const struct restore *r, struct spool_store *store)
     return spool_commit(txn);
 }
 
-static int fill_spool(struct restore *r, uint64_t first, uint64_t fence)
+static int fill_spool(struct restore *r, uint64_t fence)
 {
     char why[256] = "";
     struct spool_store *store = NULL;
@@ -223,12 +170,16 @@ static int fill_spool(struct restore *r, uint64_t first, uint64_t fence)
         return err;
     }
     struct replay replay = {.store = store};
-    err = read_frames(r, &replay, first, fence);
+    struct taken_log_figures figures = {0};
+    err = taken_log_read(&r->taken, fence, &replay, &figures);
     int end = replay_end(&replay);
-    if (err == 0 && end != 0) {
-        err = end;
-        (void)snprintf(r->text, LOG_RESTORE_TEXT, "%.200s: %s", r->folder, err_str(err));
+    err = err != 0 ? err : end;
+    if (err != 0) {
+        (void)snprintf(r->text, LOG_RESTORE_TEXT, "the log cannot be read into %.150s: %s%s",
+                       r->folder, err_str(err), err == ERR_AGAIN ? "; do this once more" : "");
     }
+    r->figures->bytes = figures.bytes;
+    r->figures->damaged = figures.unreadable;
     r->figures->frames = replay.frames;
     r->figures->void_frames = replay.void_frames;
     r->figures->damaged += replay.damaged;
@@ -246,7 +197,8 @@ static int take_log(struct restore *r)
     int err = find_number(r);
     log_owner_name(r->number, name);
     err = err != 0 ? err : r->log_module->open(&r->options, name, &r->log);
-    err = err != 0 ? err : look(r, &state);
+    r->taken = (struct taken_log){r->log_module, r->log, r->number, must_ask_again, r};
+    err = err != 0 ? err : taken_log_look(&r->taken, &state);
     if (err != 0 || state.last < state.first) {
         err = err == 0 ? ERR_MISSING : err;
         (void)snprintf(r->text, LOG_RESTORE_TEXT, "node %s has no log on these servers: %s",
@@ -254,7 +206,7 @@ static int take_log(struct restore *r)
         return err;
     }
     err = put_fence(r, &fence);
-    return err != 0 ? err : fill_spool(r, state.first, fence);
+    return err != 0 ? err : fill_spool(r, fence);
 }
 
 int log_restore(const struct config *config, const char *node, struct log_restore *ret,

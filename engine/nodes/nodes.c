@@ -11,6 +11,7 @@
 #include "base/post.h"
 #include "engine/config/config.h"
 #include "engine/limit/limits_part.h"
+#include "engine/nodes/cluster_clock.h"
 #include "engine/nodes/cluster_loader.h"
 #include "engine/nodes/inbox.h"
 #include "engine/nodes/lessons.h"
@@ -20,6 +21,7 @@
 #include "engine/nodes/server_probe.h"
 #include "engine/nodes/shared_limits.h"
 #include "engine/nodes/shared_orders.h"
+#include "engine/nodes/taker.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
@@ -31,7 +33,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
 #define BUCKET     NODE_NUMBERS_BUCKET
 #define TIMEOUT    (2 * USEC_PER_SEC)
@@ -63,6 +64,7 @@ struct nodes {
     struct shared_orders orders;
     struct shared_limits limits;
     struct log_keeper *log; /* NULL: no log */
+    struct taker *taker;    /* likewise */
 
     /* owner thread only */
     struct seen_node seen[NODES_MAX]; /* [seen_count], by name */
@@ -85,14 +87,6 @@ struct nodes {
     _Atomic(struct cluster_client *) client; /* NULL until the servers were found fit */
     _Atomic uint16_t joined_number;          /* 0: it is not joined, or has no number */
 };
-
-/* It goes on while the machine sleeps, which the monotonic clock does not. */
-static usec_t boot_time(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_BOOTTIME, &t); /* cannot fail with this clock */
-    return (usec_t)t.tv_sec * USEC_PER_SEC + t.tv_nsec / 1000;
-}
 
 /* --- what the watcher tells ------------------------------------------------------------------- */
 
@@ -322,7 +316,7 @@ static int open_bucket(struct nodes *n, struct cluster_client *client)
  * on its way to us. */
 static bool is_long_unseen(struct nodes *n, uint16_t number)
 {
-    usec_t now = boot_time();
+    usec_t now = cluster_clock();
     size_t i = 0;
     while (i < n->unseen_count && n->unseen[i].number != number) {
         i++;
@@ -350,19 +344,19 @@ static bool is_late(void *ctx, uint16_t number)
 /* A put of our entry was acknowledged that was sent then. */
 static void renew_lease(struct nodes *n, usec_t sent)
 {
-    usec_t now = boot_time();
+    usec_t now = cluster_clock();
     if (!member_lease_renew(&n->lease, sent, now)) {
         member_lease_begin(&n->lease, 1, sent); /* nobody takes over what has no log */
     }
     /* Before parts may be used again: others may have taken what we had when the lease lapsed. */
     shared_limits_heed(&n->limits, n->lease.lapses);
     usec_t left = n->lease.begun + MEMBER_SHARES_FOR - now;
-    limits_part_until(n->engine->limits, clock_mono() + left);
+    limits_part_until(n->engine->limits, clock_mono() + cluster_clock_real(left));
 }
 
 static bool share_limits(struct nodes *n, bool is_end)
 {
-    usec_t now = boot_time();
+    usec_t now = cluster_clock();
     enum member_right right = member_lease_right(&n->lease, now);
     const struct shared_limits_turn turn = {.node = n->own.number,
                                             .lapses = n->lease.lapses,
@@ -402,7 +396,7 @@ static int put_own(struct nodes *n, struct cluster_client *client)
     n->own.beats++;
     size_t len = node_entry_write(&n->own, text);
     uint64_t revision = 0;
-    usec_t sent = boot_time();
+    usec_t sent = cluster_clock();
     int err = len == 0 ? -ENOMEM
                        : n->module->put(client, BUCKET, n->config->node, slice_make(text, len),
                                         &revision);
@@ -503,8 +497,8 @@ static void run_nodes(void *arg)
         while (post_take(&n->post, &letter)) {
             /* nobody writes to it; it is woken only */
         }
-        beat(n, boot_time());
-        usec_t now = boot_time();
+        beat(n, cluster_clock());
+        usec_t now = cluster_clock();
         lessons_work(&n->lessons);
         if (shared_orders_work(&n->orders, &n->own.orders)) {
             n->next_beat = 0; /* whoever gave an order waits for us to say that it holds */
@@ -546,6 +540,24 @@ static void log_begun(void *ctx, uint16_t number)
     engine_number_ids(n->engine, number);
 }
 
+/* Who has a spool, as the view says, which the thread `cluster` renews twice a second. */
+static enum holder holder_for_taker(void *ctx, uint16_t number)
+{
+    struct nodes *n = ctx;
+    (void)pthread_mutex_lock(&n->lock);
+    enum holder holder = n->view.is_joined ? HOLDER_NONE : HOLDER_UNKNOWN;
+    for (size_t i = 0; i < n->view.count && holder == HOLDER_NONE; i++) {
+        const struct node_view *v = &n->view.nodes[i];
+        if (v->entry.number == number && v->entry.is_leaving) {
+            holder = HOLDER_LEFT;
+        } else if (v->entry.number == number) {
+            holder = v->state == MEMBER_GONE && !v->is_self ? HOLDER_GONE : HOLDER_RUNS;
+        }
+    }
+    (void)pthread_mutex_unlock(&n->lock);
+    return holder;
+}
+
 static int make_log(struct nodes *n, const struct cluster_log_module *module)
 {
     const struct log_keeper_node node = {
@@ -560,7 +572,19 @@ static int make_log(struct nodes *n, const struct cluster_log_module *module)
         .begun = log_begun,
         .ctx = n,
     };
-    return log_keeper_new(&node, module, &n->log);
+    const struct taker_node taker = {
+        .engine = n->engine,
+        .options = node.options,
+        .module = n->module,
+        .log_module = module,
+        .client = client_for_log,
+        .number = number_for_log,
+        .holder = holder_for_taker,
+        .ctx = n,
+        .is_automatic = n->config->takeover == CONFIG_TAKEOVER_AUTOMATIC,
+    };
+    int err = log_keeper_new(&node, module, &n->log);
+    return err != 0 ? err : taker_new(&taker, &n->taker);
 }
 
 /* --- start and stop --------------------------------------------------------------------------- */
@@ -577,6 +601,7 @@ int nodes_new(struct engine *engine, struct nodes **ret)
     if (n == NULL) {
         return -ENOMEM;
     }
+    cluster_clock_init();
     n->engine = engine;
     n->config = config;
     inbox_init(&n->inbox, INBOX_MAX);
@@ -632,6 +657,7 @@ int nodes_start(struct nodes *n)
     int err = n == NULL ? 0 : post_open(&n->post, 1);
     if (n != NULL && err == 0 && n->log != NULL) {
         err = log_keeper_start(n->log);
+        err = err != 0 ? err : taker_start(n->taker);
     }
     return n == NULL || err != 0 ? err : post_start(&n->post, "cluster", run_nodes, n);
 }
@@ -646,6 +672,7 @@ void nodes_stop(struct nodes *n)
 void nodes_stop_log(struct nodes *n)
 {
     if (n != NULL && n->log != NULL) {
+        taker_stop(n->taker);
         log_keeper_stop(n->log);
     }
 }
@@ -655,6 +682,7 @@ void nodes_free(struct nodes *n)
     if (n == NULL) {
         return;
     }
+    taker_free(n->taker);
     log_keeper_free(n->log);
     if (n->module != NULL) {
         n->module->close(client_of(n));

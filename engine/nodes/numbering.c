@@ -43,16 +43,17 @@ static int change_numbers(const struct cluster_module *m, struct cluster_client 
     return err;
 }
 
-static void complain(struct numbering *n, int err, uint16_t had)
+static void complain_of_number(struct numbering *n, int err, uint16_t had)
 {
     if (n->has_told) {
         return;
     }
     n->has_told = true;
     if (err == ERR_LOCKED) {
-        log_error("cluster: another node has number %u, which is this spool's: it is a copy, or came "
-                  "from another node, which is to be forgotten then (sluice cluster forget NODE)",
-                  had);
+        log_error(
+            "cluster: another node has number %u, which is this spool's: it is a copy, or came "
+            "from another node, which is to be forgotten then (sluice cluster forget NODE)",
+            had);
     } else {
         log_error("cluster: the key " NODE_NUMBERS_KEY " of the bucket " NODE_NUMBERS_BUCKET
                   ": %s; this node %s",
@@ -72,7 +73,7 @@ int numbering_find(struct numbering *n, struct cluster_client *client)
         return 0;
     }
     if (err == ERR_LOCKED || err == ERR_SYNTAX || err == ERR_LIMIT || err == -ENOMEM) {
-        complain(n, err, had);
+        complain_of_number(n, err, had);
         n->number = err == ERR_LOCKED ? 0 : had;
         return 0;
     }

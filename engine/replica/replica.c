@@ -23,6 +23,8 @@ enum {
 static const uint64_t growth = 64 << 20, growth_crowded = 1 << 20;
 /* Hundredths of max_bytes. */
 enum { CROWDED = 35, SPOOL_MOST = 40, ALL_MOST = 90, RETELLING_MOST = 97 };
+/* A batch that a message of very many recipients makes long has more time. */
+enum { BYTES_EACH_MSEC = 8 << 10 };
 static const usec_t size_interval = 100 * USEC_PER_MSEC;
 
 struct replica {
@@ -131,6 +133,7 @@ static enum log_item_kind kind_of(enum spool_change_kind kind)
         [SPOOL_CHANGE_SIGNING] = LOG_ITEM_SIGNING,
         [SPOOL_CHANGE_REMOVED] = LOG_ITEM_DONE,
         [SPOOL_CHANGE_BOUND] = LOG_ITEM_BOUND,
+        [SPOOL_CHANGE_ADOPTED] = LOG_ITEM_ADOPTED,
     };
     return kinds[kind];
 }
@@ -284,7 +287,8 @@ static struct timespec time_after(usec_t span)
 static bool is_acknowledged(struct replica *r)
 {
     usec_t begun = clock_mono();
-    const struct timespec end = time_after(REPLICA_PATIENCE);
+    const struct timespec end =
+        time_after(REPLICA_PATIENCE + (usec_t)(r->batch_bytes / BYTES_EACH_MSEC) * USEC_PER_MSEC);
     int timed_out = 0;
     (void)pthread_mutex_lock(&r->lock);
     bool is_open = r->is_open && r->epoch == r->seen_epoch;

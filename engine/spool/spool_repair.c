@@ -302,11 +302,10 @@ static int queued_ids(struct spool_txn *t, enum spool_table table, uint64_t *ids
     return r == ERR_MISSING ? 0 : r;
 }
 
-/* As if it had just come, but never before its sender wants it, nor before a retry is due. */
-static int requeue(struct spool_txn *t, uint64_t id, struct slice record)
+int spool_requeue_message(struct spool_txn *t, uint64_t id, struct slice record,
+                          struct spool_position *ret)
 {
     const struct spool_key key = spool_key_part(id, SPOOL_RETRY_BATCH);
-    struct spool_position place;
     struct spool_message m;
     struct spool_retry retry;
     struct slice state;
@@ -318,17 +317,17 @@ static int requeue(struct spool_txn *t, uint64_t id, struct slice record)
     }
     int r = spool_table_get(t, SPOOL_TABLE_STATE, &key, &state);
     if (r == 0 && spool_retry_decode(state, id, &retry) == 0 && retry.due > 0) {
-        place = (struct spool_position){SPOOL_DEFERRED, (uint64_t)retry.due, id, flow};
-        return spool_queue_at(t, &place);
+        *ret = (struct spool_position){SPOOL_DEFERRED, (uint64_t)retry.due, id, flow};
+        return spool_queue_at(t, ret);
     }
     if (r != 0 && r != ERR_MISSING) {
         return r;
     }
     if (not_before > 0) {
-        place = (struct spool_position){SPOOL_HELD, (uint64_t)not_before, id, flow};
-        return spool_queue_at(t, &place);
+        *ret = (struct spool_position){SPOOL_HELD, (uint64_t)not_before, id, flow};
+        return spool_queue_at(t, ret);
     }
-    return spool_queue_incoming(t, id, flow, &place);
+    return spool_queue_incoming(t, id, flow, ret);
 }
 
 /* Walks the messages beside the sorted ids of all queue entries. */
@@ -356,7 +355,8 @@ static int requeue_unnamed(struct spool_txn *t, const uint64_t *ids, uint64_t co
             at++;
         }
         if (at == count || ids[at] != id) {
-            r = requeue(t, id, record);
+            struct spool_position place;
+            r = spool_requeue_message(t, id, record, &place);
             if (r != 0) {
                 return r;
             }

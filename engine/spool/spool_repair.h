@@ -20,6 +20,10 @@ MUST_USE int spool_reserve_sequence(struct spool_txn *t);
 /* Messages that no queue entry names are queued again as INCOMING. Costs nothing while the tables
  * count the same, else one walk over all of them. */
 MUST_USE int spool_requeue_lost(struct spool_txn *t, uint64_t *ret_requeued);
+/* Put a message that has no place in the queue as if it had just come, but never before its sender
+ * wants it, nor before a retry is due. */
+MUST_USE int spool_requeue_message(struct spool_txn *t, uint64_t id, struct slice record,
+                                   struct spool_position *ret);
 /* Recipients whose failure has no reason because it is lost (s->lost) get one that says so: without
  * any they would count as those whose sender was told. */
 MUST_USE int spool_restore_reasons(struct spool_txn *t);

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 struct activator;
+struct adoption;
 struct auth;
 struct clerk;
 struct config;
@@ -82,9 +83,10 @@ struct engine {
     struct event_feed *feed;         /* NULL: no event log that can be read */
     struct spool_writer *writer;
     struct series *series;
-    struct nodes *nodes;     /* NULL: no cluster; nodes.h */
-    struct replica *replica; /* NULL: no log; replica.h */
-    struct limits *limits;   /* what receivers allow, shared by all transports; limits.h */
+    struct nodes *nodes;                 /* NULL: no cluster; nodes.h */
+    struct replica *replica;             /* NULL: no log; replica.h */
+    _Atomic(struct adoption *) adoption; /* lent to the spool writer; adopter.h */
+    struct limits *limits; /* what receivers allow, shared by all transports; limits.h */
     struct queue_figures_keeper *figures; /* queue_figures.h */
     struct tally *tally;                  /* counted by the spool writer; see tally.h */
     struct activator *activator;

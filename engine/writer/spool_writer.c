@@ -81,6 +81,7 @@ int spool_writer_new(struct engine *engine, struct spool_writer **ret)
         .lines = &w->log, .write = write_gathered, .ctx = w, .matcher = reply_matcher_new()};
     suppressor_init(&w->suppressor, engine);
     settle_init(&w->settle, engine, w->reader, &w->suppressor, &log);
+    w->adopter.engine = engine;
     reaction_log_init(&w->reactions, engine->limits, engine->events, wake_writer, w);
     if (err == 0) {
         err = hearings_init(&w->hearings, engine);
@@ -227,6 +228,7 @@ static void batch_failed(struct spool_writer *w, int err) ON_ROLE(w->post)
         w->is_broken = true;
     }
     settle_failed(&w->settle);
+    adopter_failed(&w->adopter);
     spool_writer_refuse_parts(w, err);
     if (err == -ENOSPC || err == -EDQUOT) {
         spool_store_drop_ballast(w->engine->store);
@@ -251,6 +253,7 @@ static void wait_for_log(struct spool_writer *w, int err) ON_ROLE(w->post)
 static void log_failed(struct spool_writer *w, int err) ON_ROLE(w->post)
 {
     settle_failed(&w->settle);
+    adopter_failed(&w->adopter);
     wait_for_log(w, err);
 }
 
@@ -403,7 +406,8 @@ static enum commit next_commit(struct spool_writer *w) ON_ROLE(w->post)
     bool is_last = is_stopping && !spool_journal_is_empty(w->engine->store);
     bool is_damaged = spool_store_is_damaged(w->engine->store); /* spool_begin examines it */
     if (has_touched || suppressor_is_due(&w->suppressor) || hearings_are_due(&w->hearings) ||
-        is_last || is_damaged || now >= journaled_due(&w->journaled) ||
+        is_last || is_damaged || adopter_is_due(&w->adopter) ||
+        now >= journaled_due(&w->journaled) ||
         (w->engine->replica != NULL && replica_wants_tables(w->engine->replica))) {
         return COMMIT_TABLES;
     }
@@ -479,8 +483,8 @@ static bool has_rest(const struct spool_writer *w)
     bool has_results = w->touched_due == 0 && !list_is_empty(&w->settle.touched);
     bool is_retelling = w->engine->replica != NULL && replica_is_retelling(w->engine->replica);
     return !w->is_broken && !w->waits_for_log &&
-           (has_results || is_retelling || w->housekeeping.discard_count > 0 ||
-            suppressor_is_due(&w->suppressor));
+           (has_results || is_retelling || adopter_is_due(&w->adopter) ||
+            w->housekeeping.discard_count > 0 || suppressor_is_due(&w->suppressor));
 }
 
 static usec_t earlier(usec_t a, usec_t b)
