@@ -56,17 +56,25 @@ static int find_stream(struct log_keeper *k, struct cluster_log_state *ret)
     return err;
 }
 
-static void end_for_good(struct log_keeper *k, uint16_t holder)
+static void end_for_good(struct log_keeper *k)
 {
     k->is_ended = true;
-    if (holder != 0) {
-        log_error("log: the spool with number %u has taken over the log of %s; no mail is accepted "
-                  "or delivered",
-                  holder, k->node.name);
-    } else {
-        log_error("log: another process writes the log of node %s; no mail is accepted or "
-                  "delivered until it has ended and this daemon is started again",
-                  k->node.name);
+    log_error("log: another process writes the log of node %s; no mail is accepted", k->node.name);
+}
+
+/* Who has it. */
+static void look_at_owner(struct log_keeper *k)
+{
+    struct cluster_client *client = k->node.client(k->node.ctx);
+    struct log_owner owner;
+    usec_t now = clock_mono();
+    if (client == NULL || k->node.spool == 0 || now < k->next_try) {
+        return;
+    }
+    k->next_try = now + LOOK;
+    int err = log_owner_get(k->node.module, client, k->node.spool, &owner);
+    if (err == 0 && (owner.holder != k->node.spool || owner.is_adopted)) {
+        k->node.taken(k->node.ctx, owner.holder);
     }
 }
 
@@ -90,7 +98,8 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
     err = err != 0 ? err : log_owner_begin(k->node.module, client, number, is_first, &owner);
     err = err != 0 ? err : find_stream(k, &state);
     if (err == ERR_LOCKED) {
-        end_for_good(k, owner.holder);
+        k->is_ended = true;
+        k->node.taken(k->node.ctx, owner.holder);
     }
     if (err != 0) {
         return err;
@@ -215,7 +224,7 @@ static void look_there(struct log_keeper *k)
         const struct log_frame_id none = {0, 0}; /* void for all */
         log_prefix_found(&k->prefix, place, is_frame ? &frame.id : &none);
         if (k->prefix.mode == LOG_FENCED) {
-            end_for_good(k, 0);
+            end_for_good(k);
         }
     } else if (err == ERR_MISSING) {
         err = k->module->look(k->log, &state);
@@ -224,7 +233,7 @@ static void look_there(struct log_keeper *k)
         } else if (err == 0 && (state.last < place || state.first > place)) {
             log_prefix_nothing(&k->prefix, place, state.last);
             if (k->prefix.mode == LOG_FENCED) {
-                end_for_good(k, 0);
+                end_for_good(k);
             }
         }
     }
@@ -262,6 +271,9 @@ static usec_t work(struct log_keeper *k)
 {
     if (!k->is_open) {
         try_to_begin(k);
+        if (k->is_ended) {
+            look_at_owner(k);
+        }
         return k->is_ended ? LOOK : RETRY;
     }
     usec_t now = clock_mono();

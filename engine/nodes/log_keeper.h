@@ -25,6 +25,8 @@ struct log_keeper_node {
     uint16_t (*number)(void *ctx);
     /* The log of this number is ours. */
     void (*begun)(void *ctx, uint16_t number);
+    /* Another spool has the log now; may be told again. */
+    void (*taken)(void *ctx, uint16_t holder);
     void *ctx;
 };
 

@@ -16,6 +16,7 @@
 #include "engine/nodes/inbox.h"
 #include "engine/nodes/lessons.h"
 #include "engine/nodes/log_keeper.h"
+#include "engine/nodes/node_lease.h"
 #include "engine/nodes/node_numbers.h"
 #include "engine/nodes/numbering.h"
 #include "engine/nodes/server_probe.h"
@@ -75,7 +76,7 @@ struct nodes {
     bool has_bucket, has_lessons, has_orders, has_limits, is_refused, has_double, is_joined;
     bool told_full;
     struct numbering numbering;
-    struct member_lease lease;
+    struct node_lease lease;
     struct unseen_number unseen[NODES_MAX]; /* [unseen_count] */
     size_t unseen_count;
     struct spool_reader *reader;
@@ -342,24 +343,24 @@ static bool is_late(void *ctx, uint16_t number)
 }
 
 /* A put of our entry was acknowledged that was sent then. */
-static void renew_lease(struct nodes *n, usec_t sent)
+static void renew_lease(struct nodes *n, struct cluster_client *client, usec_t sent)
 {
     usec_t now = cluster_clock();
-    if (!member_lease_renew(&n->lease, sent, now)) {
-        member_lease_begin(&n->lease, 1, sent); /* nobody takes over what has no log */
+    if (!node_lease_renew(&n->lease, client, sent, now)) {
+        return;
     }
     /* Before parts may be used again: others may have taken what we had when the lease lapsed. */
-    shared_limits_heed(&n->limits, n->lease.lapses);
-    usec_t left = n->lease.begun + MEMBER_SHARES_FOR - now;
+    shared_limits_heed(&n->limits, n->lease.is.lapses);
+    usec_t left = n->lease.is.begun + MEMBER_SHARES_FOR - now;
     limits_part_until(n->engine->limits, clock_mono() + cluster_clock_real(left));
 }
 
 static bool share_limits(struct nodes *n, bool is_end)
 {
     usec_t now = cluster_clock();
-    enum member_right right = member_lease_right(&n->lease, now);
+    enum member_right right = member_lease_right(&n->lease.is, now);
     const struct shared_limits_turn turn = {.node = n->own.number,
-                                            .lapses = n->lease.lapses,
+                                            .lapses = n->lease.is.lapses,
                                             .may_use = right == MEMBER_RIGHT_ALL,
                                             .is_end = is_end};
     if (n->own_seen == 0 || now - n->own_seen >= UNSEEN_MAX) {
@@ -402,7 +403,7 @@ static int put_own(struct nodes *n, struct cluster_client *client)
                                         &revision);
     if (err == 0) {
         n->own_revision = revision;
-        renew_lease(n, sent);
+        renew_lease(n, client, sent);
     }
     (void)pthread_mutex_lock(&n->lock);
     n->view.puts += err == 0;
@@ -558,6 +559,11 @@ static enum holder holder_for_taker(void *ctx, uint16_t number)
     return holder;
 }
 
+static void log_taken(void *ctx, uint16_t holder)
+{
+    node_lease_taken(&((struct nodes *)ctx)->lease, holder);
+}
+
 static int make_log(struct nodes *n, const struct cluster_log_module *module)
 {
     const struct log_keeper_node node = {
@@ -570,6 +576,7 @@ static int make_log(struct nodes *n, const struct cluster_log_module *module)
         .client = client_for_log,
         .number = number_for_log,
         .begun = log_begun,
+        .taken = log_taken,
         .ctx = n,
     };
     const struct taker_node taker = {
@@ -627,10 +634,10 @@ int nodes_new(struct engine *engine, struct nodes **ret)
         log_error("cluster: %s", text);
     }
     n->lessons.module = n->orders.module = n->limits.module = n->module;
-    n->numbering = (struct numbering){.module = n->module,
-                                      .node = config->node,
-                                      .has_log = engine->replica != NULL,
-                                      .spool = spool_store_node(engine->store)};
+    node_lease_init(&n->lease, engine, n->module, config->takeover == CONFIG_TAKEOVER_AUTOMATIC);
+    uint16_t spool = spool_store_node(engine->store);
+    n->numbering = (struct numbering){n->module, config->node, engine->replica != NULL, spool, 0,
+                                      false,     false};
     err = err != 0 ? err : spool_reader_new(engine->store, &n->reader);
     err = err != 0 ? err : post_init(&n->post, 1);
     if (err == 0 && engine->replica != NULL) {
@@ -660,6 +667,13 @@ int nodes_start(struct nodes *n)
         err = err != 0 ? err : taker_start(n->taker);
     }
     return n == NULL || err != 0 ? err : post_start(&n->post, "cluster", run_nodes, n);
+}
+
+void nodes_when_taken(struct nodes *n, void (*tell)(struct engine *engine, uint16_t holder))
+{
+    if (n != NULL) {
+        n->lease.when_taken = tell;
+    }
 }
 
 void nodes_stop(struct nodes *n)
@@ -709,6 +723,7 @@ void nodes_look(struct nodes *n, struct nodes_view *ret)
         ret->sent = atomic_load_explicit(&n->lessons.sent, memory_order_relaxed);
         ret->unsent = atomic_load_explicit(&n->lessons.unsent, memory_order_relaxed);
         ret->obeyed = atomic_load_explicit(&n->lessons.obeyed, memory_order_relaxed);
+        taker_look(n->taker, &ret->taken);
         ret->limits = atomic_load_explicit(&n->limits.count, memory_order_relaxed);
         ret->limit_puts = atomic_load_explicit(&n->limits.puts, memory_order_relaxed);
     }
@@ -742,7 +757,8 @@ bool nodes_awaited(struct nodes *n, uint64_t shared, size_t *at,
     return is_found;
 }
 
-static int may_forget(struct nodes *n, const char *name)
+/* ret_number: of its spool */
+static int may_forget(struct nodes *n, const char *name, uint16_t *ret_number)
 {
     int err = ERR_MISSING;
     (void)pthread_mutex_lock(&n->lock);
@@ -751,10 +767,21 @@ static int may_forget(struct nodes *n, const char *name)
         if (strcmp(v->entry.name, name) == 0) {
             bool is_alive = !v->entry.is_leaving && v->state != MEMBER_GONE;
             err = is_alive ? ERR_LOCKED : 0;
+            *ret_number = v->entry.number;
         }
     }
     (void)pthread_mutex_unlock(&n->lock);
     return err;
+}
+
+int nodes_adopt(struct nodes *n, const char *name)
+{
+    uint16_t number = 0;
+    int err = n == NULL ? ERR_MISSING : may_forget(n, name, &number);
+    if (err == 0 && (n->taker == NULL || number == 0)) {
+        err = ERR_SYNTAX;
+    }
+    return err != 0 ? err : taker_order(n->taker, number);
 }
 
 int nodes_forget(struct nodes *n, const char *name)
@@ -763,7 +790,8 @@ int nodes_forget(struct nodes *n, const char *name)
     if (client == NULL) {
         return ERR_CLOSED;
     }
-    int err = may_forget(n, name);
+    uint16_t number = 0;
+    int err = may_forget(n, name, &number);
     err = err != 0 ? err : numbering_drop(n->module, client, name);
     if (err != 0 && err != ERR_SYNTAX) { /* a value that is none names nobody */
         return err;

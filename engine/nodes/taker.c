@@ -500,6 +500,10 @@ int taker_order(struct taker *t, uint16_t number)
 
 void taker_look(struct taker *t, struct taker_view *ret)
 {
+    if (t == NULL) {
+        *ret = (struct taker_view){.log = 0};
+        return;
+    }
     /* Relaxed: figures. */
     *ret = (struct taker_view){
         .log = atomic_load_explicit(&t->under_way, memory_order_relaxed),

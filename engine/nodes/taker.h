@@ -51,7 +51,7 @@ void taker_free(struct taker *t); /* accepts NULL */
 /* Take this spool's mail over though its node only left, or `takeover` is "manual". Any thread. errors:
  * ERR_LIMIT: too many such orders wait */
 MUST_USE int taker_order(struct taker *t, uint16_t number);
-/* Any thread. */
+/* t: NULL: all zero. Any thread. */
 void taker_look(struct taker *t, struct taker_view *ret);
 
 #endif

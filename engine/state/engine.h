@@ -149,6 +149,8 @@ struct engine {
     _Atomic uint32_t injections;   /* requests to inject mail that await their commits */
     _Atomic uint32_t sweeps;       /* asked for by operators, and not over */
     _Atomic uint32_t recalls;      /* that the activator has */
+    _Atomic int64_t lease_until;   /* see engine_set_lease */
+    _Atomic uint16_t taken_by;     /* the spool that has our log now; 0: none; engine_run.c */
     _Atomic bool wants_restart;    /* main is to look: report/drain.h */
     _Atomic int64_t drain_until;   /* monotonic: while it drains, when it ends at the latest */
     _Atomic uint32_t empty_looks;  /* while it drains: looks in a row that found nothing to send */
@@ -169,6 +171,14 @@ uint64_t engine_new_id(struct engine *e);
 /* From now on ids have this number in front; once in the life of a spool. Thread: any. */
 void engine_number_ids(struct engine *e, uint16_t node);
 MUST_USE bool engine_id_is_reserved(const struct engine *e, uint64_t id);
+
+/* Whether this node may deliver nothing, as others may have taken its mail over. Asked before each
+ * MAIL; what it answers is not kept. Any thread. Without a cluster that takes over: false, for the price of
+ * a load. */
+MUST_USE bool engine_lease_is_over(const struct engine *e);
+/* until: CLOCK_BOOTTIME, which goes on while the machine sleeps; 0: there is no lease. Wakes the
+ * schedulers. Any thread. */
+void engine_set_lease(struct engine *e, usec_t until);
 
 static inline uint32_t engine_gate(const struct engine *e)
 {

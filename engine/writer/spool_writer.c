@@ -267,7 +267,9 @@ static bool log_lets(struct spool_writer *w) ON_ROLE(w->post)
         wait_for_log(w, ERR_CLOSED);
         return false;
     }
-    if (w->waits_for_log) {
+    /* With the log the spool gets its number, and ids that have it are reserved first. */
+    uint64_t next = atomic_load_explicit(&w->engine->next_id, memory_order_relaxed);
+    if (w->waits_for_log && engine_id_is_reserved(w->engine, next)) {
         w->waits_for_log = false;
         log_info("log: it works, mail is accepted");
         engine_gate_clear(w->engine, ENGINE_GATE_LOG);
@@ -462,6 +464,7 @@ static void pass(struct spool_writer *w) ON_ROLE(w->post)
         int err = commit(w, &kind);
         if (err == 0) {
             spool_writer_committed(w, kind == COMMIT_JOURNAL);
+            (void)log_lets(w);          /* it may have waited for what this commit reserved */
         } else if (err == ERR_CLOSED) { /* of the log alone */
             log_failed(w, err);
         } else {
@@ -544,6 +547,10 @@ static void write_until_the_end(struct spool_writer *w) ON_ROLE(w->post)
         if (is_stopping && w->waits_for_log) {
             usec_t now = clock_mono();
             w->log_missed = w->log_missed == 0 ? now : w->log_missed;
+            bool is_taken = atomic_load_explicit(&w->engine->taken_by, memory_order_relaxed) != 0;
+            if (is_taken) {
+                return; /* the log will not work again, and what is here is void */
+            }
             if (now - w->log_missed >= log_patience) {
                 log_warning(
                     "log: it does not work; what became of the last mail is not stored, and "
