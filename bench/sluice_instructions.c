@@ -21,6 +21,7 @@ static const struct {
     {"record", stage_record},
     {"log", stage_log},
     {"tally", stage_tally},
+    {"sign", stage_sign},
     {"schedule", stage_schedule},
     {"schedule-50", stage_schedule_many},
     {"schedule-site", stage_schedule_site},
@@ -35,7 +36,7 @@ static const char usage[] =
     "file or network, and checks what comes out. Count its instructions with valgrind:\n"
     "tests/instructions/check_instructions.py does.\n"
     "\n"
-    "  --stage NAME    receive, record, log, tally, schedule, schedule-50, schedule-site,\n"
+    "  --stage NAME    receive, record, log, tally, sign, schedule, schedule-50, schedule-site,\n"
     "                  schedule-lanes or deliver; without it: all\n"
     "  --messages N    through each stage (1000)\n"
     "  --build         print how this program was built, and nothing else\n"

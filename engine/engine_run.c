@@ -12,6 +12,7 @@
 #include "engine/census/queue_figures.h"
 #include "engine/config/config.h"
 #include "engine/feed/event_feed.h"
+#include "engine/gather/gather.h"
 #include "engine/heard/return_book.h"
 #include "engine/http/clerk.h"
 #include "engine/http/http.h"
@@ -351,6 +352,9 @@ static int build_report_threads(struct engine *e)
         err = nodes_new(e, &e->nodes);
     }
     if (err == 0) {
+        err = gather_new(e, &e->gather);
+    }
+    if (err == 0) {
         e->figures = queue_figures_keeper_new();
         err = e->figures == NULL ? -ENOMEM : 0;
     }
@@ -438,6 +442,9 @@ static int start_threads(struct engine *e)
         err = nodes_start(e->nodes);
     }
     if (err == 0) {
+        err = gather_start(e->gather);
+    }
+    if (err == 0) {
         err = http_start(e->http);
     }
     return err;
@@ -476,6 +483,7 @@ static void stop_threads(struct engine *e)
     wait_until_quiet(e);
     clerk_stop(e->clerks[0]);
     clerk_stop(e->clerks[1]);
+    gather_stop(e->gather);
     http_stop(e->http);
     series_stop(e->series);
     nodes_stop(e->nodes);
@@ -506,6 +514,7 @@ static void free_all(struct engine *e)
     rcu_drain(); /* messages whose content is being taken away */
     http_free(e->http);
     injector_free(e->injector);
+    gather_free(e->gather);
     clerk_free(e->clerks[0]);
     clerk_free(e->clerks[1]);
     series_free(e->series);

@@ -144,13 +144,20 @@ int poller_change(struct poller *p, struct poller_watch *watch, unsigned wants)
 
 void poller_remove(struct poller *p, struct poller_watch *watch)
 {
+    if (watch->slot != 0) {
+        /* Fails only when the descriptor is gone already, and then there is nothing to remove. */
+        (void)epoll_ctl(p->epfd, EPOLL_CTL_DEL, watch->fd, NULL);
+        poller_leave(p, watch);
+    }
+}
+
+void poller_leave(struct poller *p, struct poller_watch *watch)
+{
     if (watch->slot == 0) {
         return;
     }
     struct poller_slot *slot = &p->slots[watch->slot];
     assert(slot->watch == watch);
-    /* Fails only when the descriptor is gone already, and then there is nothing to remove. */
-    (void)epoll_ctl(p->epfd, EPOLL_CTL_DEL, watch->fd, NULL);
     slot->watch = NULL;
     slot->generation++;
     slot->next_free = p->free_slot;

@@ -66,6 +66,9 @@ MUST_USE int poller_change(struct poller *p, struct poller_watch *watch, unsigne
 
 /* Unregister; call before the descriptor is closed. No-op when not added. */
 void poller_remove(struct poller *p, struct poller_watch *watch);
+/* The same for a descriptor that the caller closes next, and of which there is no copy: the close takes
+ * it out of the epoll set, so the kernel is asked once. */
+void poller_leave(struct poller *p, struct poller_watch *watch);
 
 static inline bool poller_has(const struct poller_watch *watch)
 {

@@ -300,6 +300,10 @@ void smtp_client_consume(struct smtp_client *c, size_t bytes);
  * CHUNKING as well (RFC 3030); 1 while, or where, its replies are not told apart; and no more than
  * net/smtp_pace found useful, 1 at first. */
 uint16_t smtp_client_depth(const struct smtp_client *c);
+/* Transactions to have at hand: as many, and one more where two go by DATA. The reply that lets the
+ * content of one be sent then finds the next envelope there, and both leave in one write; who gets
+ * the next transaction only for the end of one before sends them in two. */
+uint16_t smtp_client_at_hand(const struct smtp_client *c);
 /* Transactions started and not over. */
 uint32_t smtp_client_in_flight(const struct smtp_client *c);
 /* A transaction may be started now: fewer than the depth are in flight, the session is ready and

@@ -269,6 +269,12 @@ uint16_t smtp_client_depth(const struct smtp_client *c)
     return smtp_pace_depth(&c->pace, allowed);
 }
 
+uint16_t smtp_client_at_hand(const struct smtp_client *c)
+{
+    uint16_t depth = smtp_client_depth(c);
+    return depth == 2 && !is_chunking(c) ? 3 : depth;
+}
+
 uint32_t smtp_client_in_flight(const struct smtp_client *c)
 {
     return c->flight_count;

@@ -83,6 +83,10 @@ int stream_connect_result(struct stream *s)
     if (!s->is_connecting) {
         return s->write_failure;
     }
+    if (s->is_writable && !s->is_hungup) {
+        s->is_connecting = false; /* the poller tells a failure with a hangup */
+        return 0;
+    }
     int result = 0;
     socklen_t len = sizeof(result);
     if (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &result, &len) != 0) {

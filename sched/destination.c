@@ -6,6 +6,7 @@
 #include "sched/parking.h"
 #include "sched/place/avoidance.h"
 #include "sched/place/host_queue.h"
+#include "sched/place/shed.h"
 #include "sched/place/site.h"
 #include "sched/selection.h"
 #include "sched/terms.h"
@@ -74,6 +75,9 @@ void destination_recount(struct sched *s, struct sched_destination *d)
         site_recount_member(s, d);
     } else {
         recount_own(s, d);
+    }
+    if (d->terms != NULL) {
+        shed_count_destination(s, d);
     }
     if (!list_is_empty(&d->displaced)) {
         placement_review(s, d);
@@ -319,8 +323,9 @@ enum sched_why destination_bar(const struct sched *s, const struct sched_destina
 {
     if (d->party != &d->own && d->lane.window > 0 && !d->lacks_hosts) {
         if (!terms_allow_entry(s, d)) {
-            enum sched_why bound = d->paced_until > 0 ? SCHED_WHY_RATE : SCHED_WHY_WINDOW;
-            return terms_rate_delay(s, d) > 0 ? SCHED_WHY_RATE_DELAY : bound;
+            enum sched_why rate = d->lacks_quota ? SCHED_WHY_QUOTA : SCHED_WHY_RATE;
+            enum sched_why bound = d->paced_until > 0 ? rate : SCHED_WHY_WINDOW;
+            return terms_rate_delay(s, d) > 0 && !d->lacks_quota ? SCHED_WHY_RATE_DELAY : bound;
         }
         return bar_of_site(s, d);
     }
@@ -476,6 +481,7 @@ void destination_wake(struct sched *s, struct sched_destination *d)
 {
     if (d->paced_until > 0 && d->paced_until <= s->now) {
         shared_set(&d->paced_until, 0);
+        shared_set(&d->lacks_quota, false);
     }
     if (d->lane.window > 0) {
         destination_arm(s, d, USEC_NEVER);
@@ -625,6 +631,7 @@ static void refit_pause(struct sched *s, struct sched_destination *d)
 void destination_refit(struct sched *s, struct sched_destination *d)
 {
     refit_pause(s, d);
+    terms_ask_again(s, d);
     bool is_wide = d->lane.window > 0 && s->rule.limit > 0 && d->lane.window > s->rule.limit;
     set_window(s, d, is_wide ? s->rule.limit : d->lane.window, SCHED_CHANGE_LIMIT, NULL);
     host_queue_update(s, &d->own);

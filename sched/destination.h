@@ -21,6 +21,7 @@ struct sched_destination {
     int held;               /* of `waiting`: of jobs whose owner may not send now */
     usec_t paced_until;     /* of their rates: nothing more goes before; 0: it may */
     bool lacks_hosts;       /* must_resolve and none are known */
+    bool lacks_quota;       /* paced_until is not of rates alone */
     /* Owner thread only. */
     bool is_resolving;            /* from queueing RESOLVE to sched_resolved */
     bool is_pinned;               /* not freed however unused */

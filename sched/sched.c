@@ -49,6 +49,7 @@ struct sched *sched_new(const struct sched_config *config, const struct sched_ho
     list_init(&s->touched_lanes);
     list_init(&s->touched_sets);
     list_init(&s->sets_in_excess);
+    list_init(&s->destinations_in_excess);
     purse_init_all(s);
     list_init(&s->starved_lanes);
     list_init(&s->exhausted);
@@ -239,7 +240,7 @@ static bool select_one(struct sched *s)
 /* What waits for loans, and what must leave memory for want of them. */
 static void settle_loans(struct sched *s)
 {
-    if (!list_is_empty(&s->touched_sets) || !list_is_empty(&s->owners_to_shed)) {
+    if (!list_is_empty(&s->touched_sets) || !list_is_empty(&s->owners_to_shed) || s->must_shed) {
         shed_run(s);
     }
     if (!list_is_empty(&s->touched_owners)) {
@@ -256,7 +257,7 @@ static bool has_news_of_owners(struct sched *s)
     return s->owners.count > 0 &&
            (purse_retry(s) || !list_is_empty(&s->touched_owners) ||
             !list_is_empty(&s->owners_to_shed) || !list_is_empty(&s->touched_lanes) ||
-            !list_is_empty(&s->touched_sets));
+            !list_is_empty(&s->touched_sets) || s->must_shed);
 }
 
 /* What drains takes nothing more, and its lane wants less. */
@@ -541,6 +542,19 @@ void sched_withdraw(struct sched *s, uint64_t message_id, struct slice destinati
     struct reason *copy = reason_new(s, reason, false);
     job_withdraw(s, j, destination, copy);
     reason_put(s, copy);
+}
+
+bool sched_withdraw_untouched(struct sched *s, uint64_t message_id,
+                              const struct sched_reason *reason, usec_t now)
+{
+    transport_enter(s, now);
+    const struct job *j = job_find(s, message_id);
+    if (j == NULL || j->selected_entries > 0 || j->has_more || j->is_reading ||
+        j->rcpt_unread > 0 || (int64_t)j->waiting != j->read_entries) {
+        return false;
+    }
+    sched_withdraw(s, message_id, SLICE(""), reason, now);
+    return true;
 }
 
 void sched_set_hold(struct sched *s, bool hold, usec_t now)

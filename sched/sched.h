@@ -350,6 +350,7 @@ struct sched_terms {
     usec_t connection_age_limit;
     int connection_reuse_limit;
     struct rate_rule messages, recipients; /* from all sources together; all zero: no rate */
+    struct rate_rule quota; /* count 0: none. Counted by the shell: see sched_quota_wait */
 };
 
 enum sched_resolution { SCHED_RESOLVED, SCHED_RESOLVE_SOFT, SCHED_RESOLVE_HARD };
@@ -421,6 +422,10 @@ bool sched_revive(struct sched *, struct slice destination, usec_t now);
  * reason       copied */
 void sched_withdraw(struct sched *, uint64_t message_id, struct slice destination,
                     const struct sched_reason *reason, usec_t now);
+/* The same of all of a message, if nothing of it was ever selected or dropped and nothing is
+ * unread. Returns whether it leaves. */
+MUST_USE bool sched_withdraw_untouched(struct sched *, uint64_t message_id,
+                                       const struct sched_reason *reason, usec_t now);
 void sched_set_hold(struct sched *, bool hold, usec_t now);
 /* Go on by another config. Windows above the new limit shrink to it; connections beyond the new
  * limits are closed when idle, and otherwise take no further entry; queues and pools stay. Waiting
@@ -487,8 +492,10 @@ void sched_lane_recall(struct sched *, struct sched_lane_key lane, uint32_t wind
 /* Limited: it takes a new entry only from what was lent to it. Said again of a lane that waits until
  * `due` of an answer: it asks at once. What is held when it is not limited any more is returned. */
 bool sched_lane_limit(struct sched *, struct sched_lane_key lane, bool is_limited, usec_t now);
+#define SCHED_NO_CONNECTIONS UINT32_MAX
 /* At most so many connections, idle ones included, and messages on one connection; 0: no ceiling. Those
- * beyond are closed when idle, and otherwise take no more. */
+ * beyond are closed when idle, and otherwise take no more. SCHED_NO_CONNECTIONS: a limited lane to which
+ * nothing is lent, and whose connections end with what they carry. */
 bool sched_lane_ceiling(struct sched *, struct sched_lane_key lane, uint32_t connections,
                         uint32_t messages, usec_t now);
 
@@ -542,6 +549,19 @@ void sched_tenant_weight(struct sched *, uint32_t tenant, uint16_t weight, usec_
  * past it may go there again. False also when there is no such destination at the site. */
 bool sched_close_for(struct sched *, struct sched_lane_key lane, struct slice destination,
                      usec_t until, const struct sched_reason *reason, usec_t now);
+
+/* The quota of a destination's terms is used up, as one of its entries has shown: no new one goes out
+ * before `until`, or before its terms have another quota or the core another config. With `until` in
+ * the past it may go on. Where its turn is far, what is more than a quarter of the places leaves memory,
+ * as what waits for limited lanes does.
+ *
+ * turn  when there is likely to be something for those that wait; >= until */
+void sched_quota_wait(struct sched *, const struct sched_entry *, usec_t until, usec_t turn,
+                      usec_t now);
+/* Its terms have a quota. Owner thread. */
+bool sched_destination_has_quota(const struct sched_destination *d);
+/* It waits for it. Owner thread. */
+bool sched_destination_waits(const struct sched_destination *d);
 
 /* One application of feedback (config.feedback_debug). */
 struct sched_debug {

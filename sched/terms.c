@@ -4,6 +4,8 @@
 
 #include "sched/candidate.h"
 #include "sched/division.h"
+#include "sched/entry.h"
+#include "sched/place/shed.h"
 
 #include <string.h>
 
@@ -23,12 +25,14 @@ static bool is_same(const struct sched_terms *a, const struct sched_terms *b)
            a->rate_delay == b->rate_delay && a->connection_idle_limit == b->connection_idle_limit &&
            a->connection_age_limit == b->connection_age_limit &&
            a->connection_reuse_limit == b->connection_reuse_limit &&
-           is_same_rate(&a->messages, &b->messages) && is_same_rate(&a->recipients, &b->recipients);
+           is_same_rate(&a->messages, &b->messages) &&
+           is_same_rate(&a->recipients, &b->recipients) && is_same_rate(&a->quota, &b->quota);
 }
 
 void terms_free(struct sched *s, struct sched_destination *d)
 {
     if (d->terms != NULL) {
+        shed_leave_destination(s, d->terms);
         s->host.release(s->host.ctx, d->terms);
         d->terms = NULL;
     }
@@ -51,7 +55,12 @@ static void change_rate(struct rate *r, const struct rate *before, const struct 
 static void begin(const struct sched *s, struct terms *own, const struct sched_terms *t,
                   const struct terms *before)
 {
+    bool has_quota = before != NULL && is_same_rate(&before->given.quota, &t->quota);
     own->given = *t;
+    own->quota_until = has_quota ? before->quota_until : 0;
+    own->quota_turn = has_quota ? before->quota_turn : 0;
+    own->excess = 0;
+    list_init(&own->in_excess);
     change_rate(&own->messages, before == NULL ? NULL : &before->messages, &t->messages, s->now);
     change_rate(&own->recipients, before == NULL ? NULL : &before->recipients, &t->recipients,
                 s->now);
@@ -65,7 +74,8 @@ static usec_t later(usec_t a, usec_t b)
 static usec_t due_of(const struct terms *t)
 {
     usec_t messages = t->given.messages.count > 0 ? rate_due(&t->messages) : 0;
-    return later(messages, t->given.recipients.count > 0 ? rate_due(&t->recipients) : 0);
+    usec_t recipients = t->given.recipients.count > 0 ? rate_due(&t->recipients) : 0;
+    return later(t->quota_until, later(messages, recipients));
 }
 
 /* Until then it is not as if nothing had gone. */
@@ -90,6 +100,7 @@ static void pace(struct sched *s, struct sched_destination *d)
 {
     usec_t due = d->terms == NULL ? 0 : due_of(d->terms);
     shared_set(&d->paced_until, due > s->now ? due : 0);
+    shared_set(&d->lacks_quota, d->terms != NULL && d->terms->quota_until > s->now);
     if (d->lane.window > 0) {
         destination_arm(s, d, USEC_NEVER);
     }
@@ -129,6 +140,41 @@ void terms_give_back(struct sched *s, struct sched_destination *d, uint32_t reci
     pace(s, d);
 }
 
+void sched_quota_wait(struct sched *s, const struct sched_entry *e, usec_t until, usec_t turn,
+                      usec_t now)
+{
+    struct sched_destination *d = entry_destination(e);
+    transport_enter(s, now);
+    s->resume_job = NULL;
+    if (!sched_destination_has_quota(d)) {
+        return;
+    }
+    d->terms->quota_until = until > s->now ? until : 0;
+    d->terms->quota_turn = turn;
+    pace(s, d);
+    destination_recount(s, d);
+    destination_reconsider(s, d);
+}
+
+void terms_ask_again(struct sched *s, struct sched_destination *d)
+{
+    if (d->lacks_quota) {
+        d->terms->quota_until = 0;
+        pace(s, d);
+        destination_recount(s, d);
+    }
+}
+
+bool sched_destination_has_quota(const struct sched_destination *d)
+{
+    return d->terms != NULL && d->terms->given.quota.count > 0;
+}
+
+bool sched_destination_waits(const struct sched_destination *d)
+{
+    return d->lacks_quota;
+}
+
 /* --- terms ------------------------------------------------------------------------------------ */
 
 /* Jobs of entries that were divided have more of them. */
@@ -158,6 +204,7 @@ void terms_set(struct sched *s, struct sched_destination *d, const struct sched_
     division_commit_one(s, d, limit, &pieces);
     if (own != NULL) {
         begin(s, own, t, d->terms);
+        own->destination = d;
     }
     terms_free(s, d);
     d->terms = own;

@@ -105,7 +105,7 @@ usec_t transport_wake_at(const struct sched *s)
 {
     if (!list_is_empty(&s->pending) || !list_is_empty(&s->displaced) ||
         !list_is_empty(&s->unreachable) || !list_is_empty(&s->touched_lanes) ||
-        !list_is_empty(&s->touched_sets)) {
+        !list_is_empty(&s->touched_sets) || s->must_shed) {
         return s->now;
     }
     struct heap_node *node = heap_min(&s->timers);

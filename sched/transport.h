@@ -74,7 +74,9 @@ struct sched {
     uint32_t lane_count;     /* of all sites */
     uint32_t barred_sets;    /* lane_set.is_barred */
     struct list touched_sets, sets_in_excess; /* lane_set.touched, .in_excess */
-    int64_t excess;                           /* of all sets and owners */
+    struct list destinations_in_excess;       /* terms.in_excess */
+    bool must_shed;                           /* the excess of a destination has grown */
+    int64_t excess;                           /* of all sets, owners and destinations */
     struct list touched_lanes, starved_lanes; /* site_lane.grant.touched */
     struct owners owners;
     struct heap owner_timers; /* sched_owner.timer */

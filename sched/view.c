@@ -126,7 +126,8 @@ static void fill_view(const struct sched *s, const struct sched_destination *d,
     int most = shared_get(&d->most_in_flight);
     bool is_held = ret->todo > 0 && shared_get(&d->held) >= ret->todo;
     enum sched_why bar = most > 0 && ret->in_flight >= most ? SCHED_WHY_WINDOW : bar_of(p);
-    ret->why = why_of(s, ret, shared_get(&d->paced_until) > 0 ? SCHED_WHY_RATE : bar, is_held);
+    enum sched_why rate = shared_get(&d->lacks_quota) ? SCHED_WHY_QUOTA : SCHED_WHY_RATE;
+    ret->why = why_of(s, ret, shared_get(&d->paced_until) > 0 ? rate : bar, is_held);
 }
 
 bool sched_view_destinations(const struct sched *s, uint64_t *cursor,

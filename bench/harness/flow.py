@@ -14,6 +14,7 @@ import os
 import resource
 import time
 
+import calls
 import systems
 from load import Sink, Source, Zone, busy_seconds
 from progress import Progress
@@ -183,6 +184,7 @@ class Meter:
         subject = self.subject
         return {'cpu': subject.account.cpu_seconds() if subject.account else 0,
                 'threads': thread_seconds(subject.pid) if subject.pid else {},
+                'calls': subject.calls() if subject.calls else None,
                 'tools': self.tools_seconds(), 'busy': busy_seconds(), 'time': time.monotonic()}
 
     def __enter__(self):
@@ -213,6 +215,8 @@ class Meter:
         if self.subject.pid is not None:
             found['threads'] = {name: round(seconds - before['threads'].get(name, 0), 3)
                                 for name, seconds in now['threads'].items()}
+        if now['calls'] is not None:
+            found['calls'] = calls.between(before['calls'], now['calls'])
         return found
 
     def __exit__(self, *_):
@@ -386,6 +390,8 @@ def outcome(name, setting, figures, used, numbers, others, meter):
                             for row in destination_rows(here, one)]}
     if 'threads' in used:
         run['threads'] = used['threads']
+    if 'calls' in used:
+        run['calls'] = used['calls']
     courses = [timeline(here, one, meter.windows) for one in (numbers, *others)
                if 'timeline' in one]
     if courses:

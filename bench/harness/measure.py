@@ -68,6 +68,8 @@ def add_arguments(parser, relays, messages=None):
     parser.add_argument('--exact', action='store_true',
                         help='keep ledgers and compare every recipient, not only their numbers; '
                              'costs the receiver time')
+    parser.add_argument('--calls', action='store_true',
+                        help='count what each thread of sluice asks of the kernel, a message')
     parser.add_argument('--sink-port', type=int, metavar='PORT',
                         help='of the receiver; for HOST:PORT, which must know it')
 
@@ -228,6 +230,19 @@ def print_threads(runs):
                 print(f'{case}{" " if case else ""}{name}, CPU us each by thread: {busy}')
 
 
+def print_calls(runs):
+    """What each thread of sluice asks of the kernel for what it delivered, and how often it was switched from."""
+    for run in runs:
+        for thread, counts in sorted(run.get('calls', {}).items()):
+            each = {name: count / run['recipients'] for name, count in counts.items()}
+            text = ', '.join(f'{name} {value:.{0 if value >= 100 else 3}f}' for name, value in
+                             sorted(each.items(), key=lambda item: -item[1]) if value >= 0.001)
+            total = sum(value for name, value in each.items()
+                        if not name.endswith(' bytes') and not name.startswith('switch'))
+            if text:
+                print(f"{run['case']}{' ' if run['case'] else ''}{run['relay']}, {thread}: {total:.2f} calls each: {text}")
+
+
 def print_destinations(runs):
     """Of the last round of each case."""
     last = {(run['case'], run['relay']): run for run in runs}
@@ -271,6 +286,7 @@ def result(args, module, figures, runs, targets_of=None):
     rows = summarise(runs, figures)
     print_table(rows, figures)
     print_threads(runs)
+    print_calls(runs)
     if args.destinations:
         print_destinations(runs)
     targets = targets_of(rows) if targets_of else []

@@ -215,6 +215,7 @@ class Sluice:
                  listener=None):
         self.folder, self.port = folder, port
         self.process = None
+        self.environment = {}
         self.program = str(build / 'engine/sluice')
         self.config = folder / 'sluice.conf'
         (folder / 'spool').mkdir()
@@ -229,7 +230,8 @@ class Sluice:
     def start(self, account):
         with open(self.folder / 'relay.log', 'wb') as log:
             self.process = subprocess.Popen([self.program, 'run', '-c', self.config], stderr=log,
-                                            stdin=subprocess.DEVNULL, preexec_fn=account.enter)
+                                            stdin=subprocess.DEVNULL, preexec_fn=account.enter,
+                                            env={**os.environ, **self.environment})
         account.root = self.process.pid
         wait_for_port(self.port, self.process)
 

@@ -19,6 +19,7 @@ import pathlib
 import re
 import socket
 
+import calls
 import configured
 import signed
 from load import free_port
@@ -67,11 +68,11 @@ def check(args, names):
 class Subject:
     """What is measured. to: "ADDR:PORT" where messages are offered; account: of its processes, None
     where there are none or, with is_seen false, none that can be looked at; pid, command(...): of
-    sluice; options: of the source"""
+    sluice; options: of the source; calls(): calls.read of it, None: they are not counted"""
 
-    def __init__(self, to, account=None, pid=None, command=None, options=(), is_seen=True):
+    def __init__(self, to, account=None, pid=None, command=None, options=(), is_seen=True, calls=None):
         self.to, self.account, self.pid, self.command = to, account, pid, command
-        self.options, self.is_seen = options, is_seen
+        self.options, self.is_seen, self.calls = options, is_seen, calls
 
 
 def make_sluice(args, name, setting, ends, port):
@@ -126,6 +127,19 @@ def outside(name, setting, routes):
     return Subject(f'{address}:{port}', is_seen=False)
 
 
+def counted(args, make):
+    """The same with its calls into the kernel counted."""
+    def make_counted(folder):
+        relay = make(folder)
+        relay.environment = calls.environment(args.build, folder)
+        return relay
+    return make_counted
+
+
+def reader_of(relay):
+    return lambda: calls.read(relay.folder, relay.process.pid)
+
+
 @contextlib.contextmanager
 def started(args, name, setting, ends):
     """ends: flow.Receivers. Yields a Subject that runs."""
@@ -137,7 +151,8 @@ def started(args, name, setting, ends):
         port = free_port()
         make = make_sluice(args, name, setting, ends, port) if is_sluice(name) else \
             make_postfix(name, setting, ends, port)
-        with running(make, args.dir) as (relay, account):
+        is_counted = is_sluice(name) and args.calls
+        with running(counted(args, make) if is_counted else make, args.dir) as (relay, account):
             to = f'127.0.0.1:{port}'
-            yield Subject(to, account, relay.process.pid, relay.command) \
+            yield Subject(to, account, relay.process.pid, relay.command, calls=reader_of(relay) if is_counted else None) \
                 if is_sluice(name) else Subject(to, account)

@@ -32,6 +32,8 @@ MUST_USE bool stage_record(const struct stage_message *m, uint64_t messages);
 MUST_USE bool stage_log(const struct stage_message *m, uint64_t messages);
 /* The counters: a reception of one of 20 tenants, and its delivery. */
 MUST_USE bool stage_tally(const struct stage_message *m, uint64_t messages);
+/* What its signer makes of it with two keys: the fields, but for what keys compute. */
+MUST_USE bool stage_sign(const struct stage_message *m, uint64_t messages);
 /* The scheduler core, all mail to one destination: submit, pull, report. */
 MUST_USE bool stage_schedule(const struct stage_message *m, uint64_t messages);
 /* The same with 50 destinations in turn. */

@@ -223,6 +223,7 @@ int activation_fresh(struct activation *a, struct message *m)
     intercept_flush(&intercept);
     for (uint32_t t = 0; t < transports; t++) {
         if (counts[t] > 0) {
+            m->whole_at = counts[t] == total ? (uint16_t)t : MESSAGE_IN_PARTS;
             submit_whole(a, m, t, counts[t], &by);
         }
     }
@@ -387,7 +388,8 @@ static void release_settings(struct message *m)
     m->settings = NULL;
 }
 
-static void submit_parts(struct activation *a, struct message *m)
+/* undone: recipients that have to be delivered, or told of */
+static void submit_parts(struct activation *a, struct message *m, uint32_t undone)
 {
     uint32_t transports = (uint32_t)m->settings->transport_count, parts = 0;
     for (uint32_t t = 0; t < transports; t++) {
@@ -410,6 +412,7 @@ static void submit_parts(struct activation *a, struct message *m)
             m->parts[t].unread = 0;
             continue;
         }
+        m->whole_at = s->count == undone ? (uint16_t)t : MESSAGE_IN_PARTS;
         message_get(m);
         send_submission(a, m->settings, s);
     }
@@ -452,7 +455,7 @@ int activation_stored(struct activation *a, const struct spool_position *positio
         return err;
     }
     m->flow = flow_names_take(a->names, &m->envelope);
-    submit_parts(a, m);
+    submit_parts(a, m, census.undone + census.failed);
     release_settings(m);
     if (census.undone == 0) {
         result_send(a->to_writer, NULL, m, 0,

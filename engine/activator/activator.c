@@ -94,6 +94,8 @@ static void drop_activator_letter(const struct letter *letter)
         sweep_free(letter_take_sweep(letter, &number));
     } else if (letter->kind == LETTER_RECALL) {
         recall_free(letter_take_recall(letter));
+    } else if (letter->kind == LETTER_KEPT) {
+        message_put(letter_take_kept(letter));
     }
 }
 
@@ -190,6 +192,9 @@ static void forget(struct activator *a, struct message *m)
     }
     recaller_settled(&a->recaller, m->envelope.id, m->position.flow, m->turn, &a->engine->recalls);
     flow_names_give_back(a->activation.names, &m->flow);
+    if (m->is_returned) {
+        surplus_returned(a, m);
+    }
     message_put(m);
 }
 
@@ -208,6 +213,7 @@ static void take_settled(struct activator *a, struct message *m, uint64_t id)
     }
     activator_uncount(a, m);
     in_core_settled(m);
+    surplus_settled(a, m);
     if (message_is_last(m)) {
         forget(a, m);
     } else {
@@ -294,6 +300,9 @@ static void take_activator_letter(struct activator *a, const struct letter *lett
     case LETTER_RECALL:
         recaller_add(&a->recaller, letter_take_recall(letter));
         break;
+    case LETTER_KEPT:
+        surplus_kept(a, letter_take_kept(letter));
+        break;
     case LETTER_ORDERS_CHANGED:
         pass_on_orders(a);
         break;
@@ -320,6 +329,7 @@ static void nap(struct activator *a, bool is_flushed) ON_ROLE(a->post)
     if (a->pause_until > clock_mono() && a->pause_until < deadline) {
         deadline = a->pause_until;
     }
+    deadline = surplus_wake_at(a) < deadline ? surplus_wake_at(a) : deadline;
     if (!list_is_empty(&a->lingering) || a->read_count > 0) {
         deadline = clock_mono() + 20 * USEC_PER_MSEC;
     }
@@ -365,6 +375,7 @@ static void run_activator(void *arg)
         forget_lingering(a);
         review_begin(&a->review, &a->sweeper);
         activator_import(a);
+        surplus_ask(a);
         review_end(&a->review, &a->sweeper, &a->messages, &a->lingering);
         note_full(a);
         bool is_flushed = post_flush(&a->post);

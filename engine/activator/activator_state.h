@@ -1,5 +1,6 @@
-/* What the two halves of the activator share: activator.c, the thread and its letters, and
- * activator_take.c, which message becomes active next. Inside these files only. */
+/* What the parts of the activator share: activator.c, the thread and its letters, activator_take.c,
+ * which message becomes active next, and activator_surplus.c, which gives its place back. Inside
+ * these files only. */
 #ifndef ENGINE_ACTIVATOR_STATE_H
 #define ENGINE_ACTIVATOR_STATE_H
 
@@ -7,6 +8,7 @@
 #include "base/list.h"
 #include "base/post.h"
 #include "engine/activator/activation.h"
+#include "engine/activator/activator_surplus.h"
 #include "engine/activator/deferred_scan.h"
 #include "engine/activator/flow_queue.h"
 #include "engine/activator/recall.h"
@@ -54,6 +56,7 @@ struct activator {
     struct sweeper sweeper;
     struct recaller recaller;
     struct review review;
+    struct surplus surplus;
 };
 
 /* --- activator_take.c ------------------------------------------------------------------------- */
@@ -82,6 +85,6 @@ MUST_USE bool activator_may_enter(struct activator *a, struct flow_queue *f);
 MUST_USE int activator_activate_fresh(struct activator *a, struct flow_queue *f, struct message *m);
 void activator_set_active(struct activator *a, uint32_t active);
 /* A message is not active any more. */
-void activator_uncount(struct activator *a, const struct message *m);
+void activator_uncount(struct activator *a, struct message *m);
 
 #endif

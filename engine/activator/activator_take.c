@@ -186,10 +186,11 @@ static void count_active(struct activator *a, struct flow_queue *f, struct messa
     rota_count(&a->rota, &f->turn, 1);
     review_note_active(&a->review, m);
     list_push_back(&a->messages, &m->active);
+    list_push_back(&f->messages, &m->in_flow);
     activator_set_active(a, a->active + 1);
 }
 
-void activator_uncount(struct activator *a, const struct message *m)
+void activator_uncount(struct activator *a, struct message *m)
 {
     struct flow_queue *f = flow_queues_find(&a->queues, m->position.flow);
     assert(f != NULL); /* it had a place */
@@ -197,6 +198,7 @@ void activator_uncount(struct activator *a, const struct message *m)
     sweeper_retry(&a->sweeper);
     count_class(a, m, -1);
     rota_count(&a->rota, &f->turn, -1);
+    list_remove(&m->in_flow);
     if (f->turn.active == 0 && !flow_queue_has_mail(f)) {
         flow_queue_rest(f);
     }

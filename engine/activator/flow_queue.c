@@ -47,6 +47,7 @@ struct flow_queue *flow_queues_obtain(struct flow_queues *q, uint32_t number)
     f = calloc(1, sizeof(*f));
     if (f != NULL) {
         rota_flow_init(&f->turn);
+        list_init(&f->messages);
         f->backlog.flow = number;
         q->by_number[number] = f;
     }

@@ -33,6 +33,7 @@ struct flow_cursors {
 struct flow_queue {
     struct rota_flow turn;
     struct backlog backlog;       /* of incoming mail; has the flow's number */
+    struct list messages;         /* message.in_flow: the one activated last behind the others */
     struct flow_cursors *cursors; /* NULL: not needed */
     uint64_t next_due;            /* of deferred mail: deferred_place.next_due between scans */
     uint64_t next_held;           /* wall: when its next held message is due; UINT64_MAX: none */
@@ -43,7 +44,7 @@ struct flow_queue {
     uint16_t fulls; /* activator.fulls when `prefers_deferred` was set */
 };
 
-static_assert(sizeof(struct flow_queue) <= 128, "of 200 bytes for a flow that has inactive mail");
+static_assert(sizeof(struct flow_queue) <= 176, "of 200 bytes for a flow that has inactive mail");
 
 static inline struct flow_queue *flow_queue_of(struct rota_flow *turn)
 {

@@ -14,6 +14,9 @@ struct rota_party {
     struct heap_node node;    /* in rota.waiting of its class while some flow waits */
     struct heap waiting;      /* its flows that wait */
     struct list poor;         /* in rota.poor_parties: some flow waits, and it has fewer than two */
+    struct list all;          /* its flows */
+    struct heap_node giver;   /* in rota.giving of its class during a plan */
+    struct heap giving;       /* during a plan, once it was looked at: its flows that have places to give */
     struct rota_party *chain; /* of the same hash */
     uint32_t hash;
     uint32_t weight;
@@ -28,6 +31,7 @@ void rota_init(struct rota *r)
     *r = (struct rota){.floor = 10, .seed = hash_random_seed()};
     for (int c = 0; c < MAIL_CLASS_COUNT; c++) {
         heap_init(&r->waiting[c], NULL, NULL, NULL);
+        heap_init(&r->giving[c], NULL, NULL, NULL);
         list_init(&r->poor_flows[c]);
         list_init(&r->poor_parties[c]);
     }
@@ -36,6 +40,7 @@ void rota_init(struct rota *r)
 static void free_party(struct rota_party *p)
 {
     heap_fini(&p->waiting);
+    heap_fini(&p->giving);
     free(p);
 }
 
@@ -51,6 +56,7 @@ void rota_fini(struct rota *r)
     free(r->chains);
     for (int c = 0; c < MAIL_CLASS_COUNT; c++) {
         heap_fini(&r->waiting[c]);
+        heap_fini(&r->giving[c]);
     }
 }
 
@@ -115,7 +121,9 @@ static struct rota_party *obtain(struct rota *r, enum mail_class class, struct s
         return NULL;
     }
     heap_init(&p->waiting, NULL, NULL, NULL);
+    heap_init(&p->giving, NULL, NULL, NULL);
     list_init(&p->poor);
+    list_init(&p->all);
     p->hash = hash;
     p->weight = 1;
     p->class = (uint8_t) class;
@@ -145,6 +153,7 @@ void rota_flow_init(struct rota_flow *f)
 {
     *f = (struct rota_flow){.party = NULL};
     list_init(&f->poor);
+    list_init(&f->in_party);
 }
 
 /* --- who waits -------------------------------------------------------------------------------- */
@@ -207,7 +216,7 @@ void rota_rest(struct rota *r, struct rota_flow *f)
     place_poor(r, f);
 }
 
-void rota_count(struct rota *r, struct rota_flow *f, int change)
+static void add_places(struct rota *r, struct rota_flow *f, int change)
 {
     struct rota_party *p = f->party;
     f->active += (uint32_t)change;
@@ -218,6 +227,13 @@ void rota_count(struct rota *r, struct rota_flow *f, int change)
     }
     if (p->node.position != 0) {
         heap_move(&r->waiting[p->class], &p->node, party_key(p));
+    }
+}
+
+void rota_count(struct rota *r, struct rota_flow *f, int change)
+{
+    add_places(r, f, change);
+    if (f->party->node.position != 0) {
         place_poor(r, f);
     }
 }
@@ -231,8 +247,13 @@ int rota_bind(struct rota *r, struct rota_flow *f, enum mail_class class, struct
         return -ENOMEM;
     }
     p->flows++;
+    if (f->party != NULL) {
+        list_remove(&f->in_party);
+    }
     leave(r, f->party);
     f->party = p;
+    f->fixed = 0;
+    list_push_back(&p->all, &f->in_party);
     p->weight = weight > 0 ? weight : 1;
     if (p->node.position != 0) {
         heap_move(&r->waiting[p->class], &p->node, party_key(p));
@@ -260,14 +281,24 @@ static bool waits(const struct rota *r, enum mail_class class)
     return r->waiting[class].count > 0;
 }
 
+static uint64_t low_places(const struct rota *r)
+{
+    return (uint64_t)r->active[MAIL_NORMAL] + r->active[MAIL_BULK];
+}
+
+/* Whether a part of some places is less than the floor. */
+static bool is_short(const struct rota *r, uint64_t part, uint64_t places)
+{
+    return part * 100 < places * r->floor;
+}
+
 /* The class that goes first of those that wait; MAIL_CLASS_COUNT: none does. */
 static enum mail_class next_class(const struct rota *r)
 {
-    uint64_t low = (uint64_t)r->active[MAIL_NORMAL] + r->active[MAIL_BULK];
-    uint64_t all = low + r->active[MAIL_URGENT];
-    bool is_low_short = low * 100 < all * r->floor;
-    bool is_bulk_short = (uint64_t)r->active[MAIL_BULK] * 100 < low * r->floor;
+    const uint64_t low = low_places(r);
     bool low_waits = waits(r, MAIL_NORMAL) || waits(r, MAIL_BULK);
+    bool is_low_short = is_short(r, low, low + r->active[MAIL_URGENT]);
+    bool is_bulk_short = is_short(r, r->active[MAIL_BULK], low);
     if (waits(r, MAIL_URGENT) && !(low_waits && is_low_short)) {
         return MAIL_URGENT;
     }
@@ -371,4 +402,234 @@ bool rota_may_enter(struct rota *r, struct rota_flow *f, const struct rota_room 
         rota_rest(r, f);
     }
     return is_next;
+}
+
+/* --- who gives places back -------------------------------------------------------------------- */
+
+/* A plan moves places in the numbers, one after the other, to who goes next, and puts all of them
+ * back in the end. */
+
+void rota_fix(struct rota_flow *f)
+{
+    f->fixed++;
+}
+
+void rota_unfix(struct rota *r)
+{
+    for (uint32_t i = 0; i < r->chain_count; i++) {
+        for (struct rota_party *p = r->chains[i]; p != NULL; p = p->chain) {
+            list_foreach(f, &p->all, struct rota_flow, in_party)
+            {
+                f->fixed = 0;
+            }
+        }
+    }
+}
+
+/* The flow of the party that has most places, of those that have some to give. NULL: none has */
+static struct rota_flow *richest_of(struct rota_party *p)
+{
+    struct heap_node *first = heap_min(&p->giving);
+    return first == NULL ? NULL : container_of(first, struct rota_flow, giving);
+}
+
+static struct rota_party *richest(const struct rota *r, int class)
+{
+    struct heap_node *first = heap_min(&r->giving[class]);
+    return first == NULL ? NULL : container_of(first, struct rota_party, giver);
+}
+
+/* One with fewer than two places would take the next one of the reserve. */
+static bool has_to_give(const struct rota_flow *f)
+{
+    return f->active > f->fixed && f->active > POOR;
+}
+
+/* The places for its weight that a party has left when it gives one, the most first. */
+static int64_t giver_key(const struct rota_party *p)
+{
+    return -((int64_t)p->active - 1) * WEIGHT_MAX * WEIGHT_MAX / p->weight;
+}
+
+/* false: no memory */
+static bool begin_party(struct rota *r, struct rota_party *p)
+{
+    list_foreach(f, &p->all, struct rota_flow, in_party)
+    {
+        if (has_to_give(f) &&
+            heap_insert(&p->giving, &f->giving, -(int64_t)f->active) != 0) {
+            return false;
+        }
+    }
+    return p->giving.count == 0 ||
+           heap_insert(&r->giving[p->class], &p->giver, giver_key(p)) == 0;
+}
+
+static bool begin_plan(struct rota *r)
+{
+    for (uint32_t i = 0; i < r->chain_count; i++) {
+        for (struct rota_party *p = r->chains[i]; p != NULL; p = p->chain) {
+            if (p->active > 0 && !begin_party(r, p)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void end_plan(struct rota *r)
+{
+    for (uint32_t i = 0; i < r->chain_count; i++) {
+        for (struct rota_party *p = r->chains[i]; p != NULL; p = p->chain) {
+            for (struct rota_flow *f; (f = richest_of(p)) != NULL;) {
+                heap_remove(&p->giving, &f->giving);
+            }
+            if (p->giver.position != 0) {
+                heap_remove(&r->giving[p->class], &p->giver);
+            }
+        }
+    }
+}
+
+/* Its number has changed: of a flow that may have places to give. */
+static void move_giver(struct rota *r, struct rota_flow *f)
+{
+    struct rota_party *p = f->party;
+    if (f->giving.position != 0 && has_to_give(f)) {
+        heap_move(&p->giving, &f->giving, -(int64_t)f->active);
+    } else if (f->giving.position != 0) {
+        heap_remove(&p->giving, &f->giving);
+    }
+    if (p->giver.position != 0 && p->giving.count > 0) {
+        heap_move(&r->giving[p->class], &p->giver, giver_key(p));
+    } else if (p->giver.position != 0) {
+        heap_remove(&r->giving[p->class], &p->giver);
+    }
+}
+
+static void move(struct rota *r, struct rota_flow *from, struct rota_flow *to)
+{
+    add_places(r, from, -1);
+    move_giver(r, from);
+    add_places(r, to, 1);
+    move_giver(r, to);
+}
+
+/* Whether a place that one class gives up goes to the other one by next_class, when it is free and
+ * both wait. */
+static bool may_pay(const struct rota *r, enum mail_class from, enum mail_class to)
+{
+    const uint64_t low = low_places(r), all = low + r->active[MAIL_URGENT];
+    if (to == MAIL_URGENT) {
+        return !is_short(r, low - 1, all - 1);
+    }
+    if (from == MAIL_URGENT) {
+        return is_short(r, low, all - 1);
+    }
+    return to == MAIL_NORMAL ? !is_short(r, r->active[MAIL_BULK] - 1, low - 1)
+                             : is_short(r, r->active[MAIL_BULK], low - 1);
+}
+
+/* Whether a place may go from one party to another one of its class. */
+static bool has_more(const struct rota_party *p, const struct rota_party *next)
+{
+    return p != next && (uint64_t)(p->active - 1) * next->weight >=
+                            (uint64_t)(next->active + 1) * p->weight;
+}
+
+/* Who gives a place to the party, which goes first of its class. NULL: nobody has to */
+static struct rota_flow *giver_for(const struct rota *r, const struct rota_party *next)
+{
+    for (int c = MAIL_CLASS_COUNT - 1; c >= 0; c--) {
+        struct rota_party *p = richest(r, c);
+        if (p != NULL &&
+            (c == next->class ? has_more(p, next)
+                              : may_pay(r, (enum mail_class)c, (enum mail_class)next->class))) {
+            return richest_of(p);
+        }
+    }
+    return NULL;
+}
+
+struct plan {
+    struct rota_flow **from, **to; /* [most] */
+    uint32_t count, most;
+};
+
+static void note_move(struct rota *r, struct plan *plan, struct rota_flow *from,
+                      struct rota_flow *to)
+{
+    move(r, from, to);
+    plan->from[plan->count] = from;
+    plan->to[plan->count++] = to;
+}
+
+static void plan_class(struct rota *r, int class, struct plan *plan)
+{
+    struct heap_node *first;
+    while (plan->count < plan->most && (first = heap_min(&r->waiting[class])) != NULL) {
+        struct rota_party *next = container_of(first, struct rota_party, node);
+        struct rota_flow *from = giver_for(r, next);
+        if (from == NULL) {
+            return;
+        }
+        note_move(r, plan, from, first_of(next));
+    }
+}
+
+/* What one class is given another one may lack. */
+static void plan_parties(struct rota *r, struct plan *plan)
+{
+    for (uint32_t before = UINT32_MAX; plan->count != before;) {
+        before = plan->count;
+        for (int c = 0; c < MAIL_CLASS_COUNT; c++) {
+            plan_class(r, c, plan);
+        }
+    }
+}
+
+/* Between the campaigns of a party in which some wait. */
+static void plan_campaigns(struct rota *r, struct rota_party *p, struct plan *plan)
+{
+    while (plan->count < plan->most) {
+        struct rota_flow *to = first_of(p), *from = richest_of(p);
+        if (from == NULL || from == to || from->active - 1 < to->active + 1) {
+            return;
+        }
+        note_move(r, plan, from, to);
+    }
+}
+
+/* A move may change the places of parties of the same number in the heap: one that is left out by
+ * that is for the next plan. */
+static void plan_all_campaigns(struct rota *r, struct plan *plan)
+{
+    for (int c = 0; c < MAIL_CLASS_COUNT; c++) {
+        for (uint32_t i = 0; i < r->waiting[c].count; i++) {
+            plan_campaigns(r, container_of(r->waiting[c].nodes[i], struct rota_party, node), plan);
+        }
+    }
+}
+
+uint32_t rota_plan(struct rota *r, const struct rota_room *room, struct rota_flow **ret,
+                   uint32_t most)
+{
+    if (r->waiting_flows == 0 || rota_has_room(room)) {
+        return 0;
+    }
+    struct plan plan = {ret, calloc(most, sizeof(struct rota_flow *)), 0, most};
+    if (plan.to == NULL) {
+        return 0;
+    }
+    if (begin_plan(r)) {
+        plan_parties(r, &plan);
+        plan_all_campaigns(r, &plan);
+    }
+    end_plan(r);
+    for (uint32_t i = plan.count; i > 0; i--) {
+        add_places(r, ret[i - 1], 1);
+        add_places(r, plan.to[i - 1], -1);
+    }
+    free(plan.to);
+    return plan.count;
 }

@@ -1,24 +1,36 @@
 /* Whose mail becomes active next, when several flows have some in the spool. What is shared out is
- * places: messages in memory. A flow is the mail of a class, tenant and campaign; a party is the flows
- * of a tenant in a class.
+ * places: messages in memory. A flow is the mail of a class, tenant and campaign; a party is the
+ * flows of a tenant in a class.
  *
- * The party that has the fewest places for its weight goes first, and of its flows the one that has the
- * fewest; among equals, who has waited longest since its last turn. So places that become free go to
- * whoever is below its share, whether it holds few because its receivers are fast or because it came
- * late: a slow flow's places stay where they are, and nobody gets more of them than the others until all
- * have the same (for their weights, and while they have mail). Who holds none is first of all, so each
- * party that waits gets a place before anybody that has one gets a further one.
+ * The party that has the fewest places for its weight goes first, and of its flows the one that has
+ * the fewest; among equals, who has waited longest since its last turn. So places that become free
+ * go to whoever is below its share, whether it holds few because its receivers are fast or because
+ * it came late: a slow flow's places stay where they are, and nobody gets more of them than the
+ * others until all have the same (for their weights, and while they have mail). Who holds none is
+ * first of all, so each party that waits gets a place before anybody that has one gets a further
+ * one.
  *
- * Of classes urgent goes before normal before bulk, but normal and bulk together come first while they
- * hold less than `floor` percent of all places, and bulk while it holds less than that of what these two
- * hold.
+ * Of classes urgent goes before normal before bulk, but normal and bulk together come first while
+ * they hold less than `floor` percent of all places, and bulk while it holds less than that of what
+ * these two hold.
  *
- * An eighth of the places is kept for flows that have fewer than two, and half of this for parties that
- * have fewer than two, so that many campaigns of one tenant do not take all of it: whoever comes when
- * others fill the memory has places at once. With fewer than 8 places there is no reserve.
+ * An eighth of the places is kept for flows that have fewer than two, and half of this for parties
+ * that have fewer than two, so that many campaigns of one tenant do not take all of it: whoever
+ * comes when others fill the memory has places at once. With fewer than 8 places there is no
+ * reserve.
  *
- * A choice and a change of a number cost a logarithm of the waiting flows, or nothing but a counter while
- * the flow does not wait. Owner: the activator. Pure but for malloc. */
+ * While the memory is full and flows wait, those above their share give places back (rota_plan):
+ * the party with most for its weight, and of its flows the one with most, until no place could be
+ * moved to who goes next without turning the two round. So at rest, for any party with h places, of
+ * which it can give some, and any of its class that waits and has k, (h - 1) / weight(h) < k /
+ * weight(k) + 1 / v, v being the least weight of those of the class that wait; and of two campaigns
+ * of a party the one that can give has at most one more. No flow gives of its last two places. A
+ * class gives to a higher one that waits down to its floor, and to a lower one that waits up to
+ * that one's.
+ *
+ * A choice and a change of a number cost a logarithm of the waiting flows, or nothing but a counter
+ * while the flow does not wait; a plan costs a step for each party and, of those that give, for
+ * each flow. Owner: the activator. Pure but for malloc. */
 #ifndef ENGINE_ROTA_H
 #define ENGINE_ROTA_H
 
@@ -38,12 +50,16 @@ struct rota_flow {
     struct heap_node waiting; /* in its party's heap while it waits */
     struct list poor;         /* in rota.poor_flows: it waits and has fewer than two places */
     struct rota_party *party; /* NULL: not known yet */
+    struct list in_party;     /* party.all */
+    struct heap_node giving;  /* in its party's heap during a plan: it has places to give */
     uint32_t active;          /* places that it has */
+    uint32_t fixed;           /* of them, that it could not give back when it was asked */
 };
 
 struct rota {
     struct heap waiting[MAIL_CLASS_COUNT]; /* parties that have flows which wait */
     struct list poor_flows[MAIL_CLASS_COUNT], poor_parties[MAIL_CLASS_COUNT];
+    struct heap giving[MAIL_CLASS_COUNT]; /* during a plan: parties that have places to give */
     uint32_t active[MAIL_CLASS_COUNT]; /* places */
     uint32_t waiting_flows;
     uint32_t floor;              /* percent */
@@ -89,5 +105,16 @@ void rota_pass(struct rota *r, struct rota_flow *f);
 MUST_USE bool rota_may_enter(struct rota *r, struct rota_flow *f, const struct rota_room *room);
 /* Whether mail that belongs to no turn may take a place. */
 MUST_USE bool rota_has_room(const struct rota_room *room);
+
+/* Which flows give a place back, as many as `most`: one of each of `ret`, which may name a flow
+ * more than once. Nothing changes by it. Returns how many; 0 while there is room, when nobody
+ * waits, and when all have their share. Out of memory: 0 */
+MUST_USE uint32_t rota_plan(struct rota *r, const struct rota_room *room, struct rota_flow **ret,
+                            uint32_t most);
+/* A place that a plan named cannot be given back now: no plan counts on it before rota_unfix, or
+ * before the flow has fewer places. */
+void rota_fix(struct rota_flow *f);
+/* Every flow may be asked for all its places again. */
+void rota_unfix(struct rota *r);
 
 #endif

@@ -6,6 +6,7 @@
 #include "engine/cli/api_client_private.h"
 #include "engine/cli/cli_table.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,15 +143,30 @@ static int transfer(const char *socket_path, const char *method, const char *pat
     return code;
 }
 
+void api_client_nodes(const struct cli *cli, struct buf *url)
+{
+    api_client_query(url, "node", cli->node);
+    api_client_query(url, "nodes", cli->is_all_nodes ? "all" : NULL);
+}
+
 int api_client_send(const struct cli *cli, const char *method, const char *path_and_query,
                     const char *content_type, struct slice body, struct api_answer *ret)
 {
     struct config *config = NULL;
+    struct buf url;
     api_client_init_answer(ret);
-    int code = cli_config(cli, false, &config);
-    if (code == 0) {
-        code = transfer(config->control_path, method, path_and_query, content_type, body, ret);
+    buf_init(&url, 0);
+    api_client_url(&url, "", "");
+    buf_append_str(&url, path_and_query);
+    if (strcmp(method, "GET") == 0) {
+        api_client_nodes(cli, &url);
     }
+    buf_append_char(&url, '\0');
+    int code = url.failed ? EX_OSERR : cli_config(cli, false, &config);
+    if (code == 0) {
+        code = transfer(config->control_path, method, url.data, content_type, body, ret);
+    }
+    buf_fini(&url);
     config_free(config);
     return code;
 }
@@ -274,6 +290,14 @@ json_t *api_answer_object(const struct api_answer *a)
     return o;
 }
 
+/* How a list becomes text. */
+struct list_printer {
+    void (*print)(void *ctx, const json_t *object);
+    void *ctx;
+    const char *nothing; /* said of an empty list; NULL: nothing */
+    bool has_headings;   /* each row is told whose it is */
+};
+
 /* Names only options that the command has. */
 static void tell_more(const struct cli *cli, const char *command)
 {
@@ -293,8 +317,36 @@ static void tell_more(const struct cli *cli, const char *command)
     (void)fputc('\n', cli->err);
 }
 
-int api_client_list(const struct cli *cli, const char *command, const char *path_and_query,
-                    void (*print)(void *ctx, const json_t *object), void *ctx, const char *nothing)
+int api_client_tell_absent(const struct cli *cli, const char *command, const struct api_answer *a,
+                           int code)
+{
+    const json_t *nodes = json_object_get(a->end, "nodes");
+    bool is_whole = json_array_size(json_object_get(a->end, "absent")) == 0;
+    for (size_t i = 0; !is_whole && i < json_array_size(nodes); i++) {
+        const json_t *o = json_array_get(nodes, i);
+        const char *error = cli_member_text(o, "error");
+        if (error[0] != '\0' && cli_member_number(o, "status") != 404) {
+            (void)fprintf(cli->err, "sluice %s: node ", command);
+            cli_print_safe(cli->err, cli_member_text(o, "node"));
+            (void)fputs(" is missing: ", cli->err);
+            cli_print_safe(cli->err, error);
+            (void)fputc('\n', cli->err);
+        }
+    }
+    return is_whole || code != 0 ? code : EX_TEMPFAIL;
+}
+
+/* Of rows that are no table. */
+static void print_heading(const struct cli *cli, const json_t *o, bool is_first)
+{
+    (void)fputs(is_first ? "node " : "\nnode ", cli->out);
+    cli_print_safe(cli->out, cli_member_text(o, "node"));
+    (void)fputc('\n', cli->out);
+}
+
+/* As api_client_list. */
+static int print_list(const struct cli *cli, const char *command, const char *path_and_query,
+                      const struct list_printer *p)
 {
     struct api_answer a;
     size_t count = 0;
@@ -311,20 +363,45 @@ int api_client_list(const struct cli *cli, const char *command, const char *path
         if (cli->is_json) {
             (void)fwrite(line.data, 1, line.len, cli->out); /* a failure shows when it is flushed */
         } else {
-            print(ctx, o);
+            if (p->has_headings) {
+                print_heading(cli, o, count == 0);
+            }
+            p->print(p->ctx, o);
         }
         json_decref(o);
         count++;
     }
-    if (code == 0 && count == 0 && nothing != NULL && !cli->is_json) {
-        (void)fprintf(cli->out, "%s\n", nothing);
+    if (code == 0 && count == 0 && p->nothing != NULL && !cli->is_json) {
+        (void)fprintf(cli->out, "%s\n", p->nothing);
     }
     if (code == 0 && a.has_more) {
         tell_more(cli, command);
     }
+    code = cli->is_all_nodes ? api_client_tell_absent(cli, command, &a, code) : code;
     code = api_client_complain(cli, command, &a, code);
     api_answer_fini(&a);
     return code;
+}
+
+int api_client_list(const struct cli *cli, const char *command, const char *path_and_query,
+                    void (*print)(void *ctx, const json_t *object), void *ctx, const char *nothing)
+{
+    const struct list_printer p = {
+        .print = print, .ctx = ctx, .nothing = nothing, .has_headings = cli->is_all_nodes};
+    return print_list(cli, command, path_and_query, &p);
+}
+
+/* A table with the node in front of each row. */
+struct nodes_table {
+    struct cli_table *table;
+    void (*add)(void *ctx, const json_t *object);
+};
+
+static void add_of_node(void *ctx, const json_t *o)
+{
+    const struct nodes_table *t = ctx;
+    cli_table_text(t->table, cli_member_text(o, "node"));
+    t->add(t->table, o);
 }
 
 int api_client_table(const struct cli *cli, const char *command, struct buf *url,
@@ -332,8 +409,19 @@ int api_client_table(const struct cli *cli, const char *command, struct buf *url
                      const char *nothing)
 {
     struct cli_table t;
-    cli_table_init(&t, columns);
-    int code = url->failed ? EX_OSERR : api_client_list(cli, command, url->data, add, &t, nothing);
+    struct cli_column wider[CLI_TABLE_COLUMNS_MAX + 1] = {{"NODE", false}};
+    struct nodes_table of_nodes = {&t, add};
+    struct list_printer p = {.print = add, .ctx = &t, .nothing = nothing};
+    for (size_t i = 0; columns[i].title != NULL; i++) {
+        assert(i + 2 < sizeof(wider) / sizeof(wider[0]));
+        wider[i + 1] = columns[i];
+    }
+    if (cli->is_all_nodes) {
+        p.print = add_of_node;
+        p.ctx = &of_nodes;
+    }
+    cli_table_init(&t, cli->is_all_nodes ? wider : columns);
+    int code = url->failed ? EX_OSERR : print_list(cli, command, url->data, &p);
     cli_table_print(&t, cli->out);
     cli_table_fini(&t);
     buf_fini(url);
@@ -344,6 +432,9 @@ int api_client_show(const struct cli *cli, const char *command, const char *path
                     void (*print)(void *ctx, const json_t *object), void *ctx)
 {
     struct api_answer a;
+    if (cli->is_all_nodes) {
+        return api_client_list(cli, command, path_and_query, print, ctx, NULL);
+    }
     int code = api_client_call(cli, "GET", path_and_query, NULL, &a);
     if (code == 0) {
         json_t *o = api_answer_object(&a);

@@ -50,6 +50,9 @@ void api_client_url(struct buf *b, const char *path, const char *argument);
 /* One more parameter; a NULL value adds none. */
 void api_client_query(struct buf *b, const char *name, const char *value);
 
+/* The parameters that say which nodes the command asks about; none when it is the one that is asked. */
+void api_client_nodes(const struct cli *cli, struct buf *url);
+
 /* The next object of a list, the caller's reference; NULL at its end. A list that was cut or is not
  * understood ends without has_ended. */
 json_t *api_answer_next(struct api_answer *a);
@@ -70,7 +73,10 @@ MUST_USE int api_client_list(const struct cli *cli, const char *command, const c
 MUST_USE int api_client_table(const struct cli *cli, const char *command, struct buf *url,
                               const struct cli_column *columns,
                               void (*add)(void *ctx, const json_t *object), const char *nothing);
-/* GET one object; with --json it is printed as it is and `print` not called. */
+/* What an answer of several nodes lacks: says whose rows, and returns EX_TEMPFAIL for a code of 0. */
+MUST_USE int api_client_tell_absent(const struct cli *cli, const char *command,
+                                    const struct api_answer *a, int code);
+/* GET one object; with --json it is printed as it is and `print` not called. Of all nodes: one of each. */
 MUST_USE int api_client_show(const struct cli *cli, const char *command, const char *path_and_query,
                              void (*print)(void *ctx, const json_t *object), void *ctx);
 

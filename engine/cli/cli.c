@@ -42,6 +42,12 @@ static int run_row(struct cli *cli, const struct cli_row *row, int argc, char **
         (void)fprintf(cli->err, "sluice %s: %s; see sluice %s --help\n", row->name, why, row->name);
         return EX_USAGE;
     }
+    cli->node = cli_given(&args, "node");
+    cli->is_all_nodes = cli_given(&args, "all-nodes") != NULL;
+    if (cli->node != NULL && cli->is_all_nodes) {
+        (void)fprintf(cli->err, "sluice %s: --node or --all-nodes, not both\n", row->name);
+        return EX_USAGE;
+    }
     return row->run(cli, &args);
 }
 

@@ -17,6 +17,10 @@ struct reply_set;
 struct cli {
     const char *config_path; /* -c, or the default */
     bool is_json;            /* --json */
+    /* What a command asks about (its row has the options): one node of the cluster by name, or all of
+     * them; else the node that is asked. */
+    const char *node;  /* --node; NULL: not given */
+    bool is_all_nodes; /* --all-nodes */
     FILE *in, *out, *err;
 };
 

@@ -34,6 +34,7 @@ struct counts {
     struct cli_table table;
     const struct group *by[WORDS_MAX];
     size_t by_count;
+    bool is_of_nodes;
 };
 
 /* The words of --by in their order. Which are none the daemon says. */
@@ -62,6 +63,9 @@ static const char *cell_text(const json_t *o, const char *word)
 static void add_counts_row(struct counts *c, const json_t *o)
 {
     char when[CLI_WHEN_TEXT];
+    if (c->is_of_nodes) {
+        cli_table_text(&c->table, cli_member_text(o, "node"));
+    }
     for (size_t i = 0; i < c->by_count; i++) {
         cli_table_text(&c->table, cell_text(o, c->by[i]->word));
     }
@@ -70,16 +74,24 @@ static void add_counts_row(struct counts *c, const json_t *o)
     cli_table_text(&c->table, cli_when_text(json_object_get(o, "oldest"), cli_now(), when));
 }
 
-/* "9 recipients in 7 messages, counted 2s ago in 0.004 s" */
+/* "9 recipients in 7 messages, counted 2s ago in 0.004 s"; of several nodes without the latter */
 static void print_sums(const struct cli *cli, const json_t *end)
 {
     char when[CLI_WHEN_TEXT];
     long long recipients = cli_member_number(end, "recipients");
     long long messages = cli_member_number(end, "messages");
-    (void)fprintf(cli->out, "%lld recipient%s in %lld message%s, counted %s in %.3f s\n",
-                  recipients, recipients == 1 ? "" : "s", messages, messages == 1 ? "" : "s",
-                  cli_when_text(json_object_get(end, "as_of"), cli_now(), when),
-                  json_number_value(json_object_get(end, "took")));
+    (void)fprintf(cli->out, "%lld recipient%s in %lld message%s", recipients,
+                  recipients == 1 ? "" : "s", messages, messages == 1 ? "" : "s");
+    if (cli->is_all_nodes) {
+        size_t absent = json_array_size(json_object_get(end, "absent"));
+        size_t there = json_array_size(json_object_get(end, "nodes")) - absent;
+        (void)fprintf(cli->out, " of %zu node%s%s\n", there, there == 1 ? "" : "s",
+                      absent == 0 ? "" : "; others are missing");
+    } else {
+        (void)fprintf(cli->out, ", counted %s in %.3f s\n",
+                      cli_when_text(json_object_get(end, "as_of"), cli_now(), when),
+                      json_number_value(json_object_get(end, "took")));
+    }
     if (cli_member_number(end, "damaged") > 0) {
         (void)fprintf(cli->out, "%lld messages are damaged and not counted\n",
                       cli_member_number(end, "damaged"));
@@ -107,6 +119,7 @@ static int print_counts(const struct cli *cli, const char *url, struct counts *c
         (void)fprintf(cli->err,
                       "sluice counts: there are more groups; narrow it, or use --limit\n");
     }
+    code = c->is_of_nodes ? api_client_tell_absent(cli, "counts", &a, code) : code;
     code = api_client_complain(cli, "counts", &a, code);
     api_answer_fini(&a);
     return code;
@@ -114,14 +127,16 @@ static int print_counts(const struct cli *cli, const char *url, struct counts *c
 
 int cli_counts(const struct cli *cli, const struct cli_args *args)
 {
-    struct cli_column columns[WORDS_MAX + 4] = {{NULL, false}};
-    struct counts c = {.by_count = 0};
+    struct cli_column columns[WORDS_MAX + 5] = {{NULL, false}};
+    struct counts c = {.is_of_nodes = cli->is_all_nodes};
     struct buf url;
     size_t n = 0;
     const char *by = cli_has(args, "by") ? cli_value(args, "by") : "state";
     take_words(&c, by);
-    for (; n < c.by_count; n++) {
-        columns[n].title = c.by[n]->title;
+    columns[0].title = "NODE";
+    n += c.is_of_nodes ? 1 : 0;
+    for (size_t i = 0; i < c.by_count; i++) {
+        columns[n++] = (struct cli_column){c.by[i]->title, false};
     }
     columns[n++] = (struct cli_column){"RECIPIENTS", true};
     columns[n++] = (struct cli_column){"MESSAGES", true};

@@ -160,7 +160,11 @@ static void tell_waits(const struct telling *t, const json_t *lane)
                        cli_when_text(json_object_get(waits, "until"), t->now, when));
         tell(t, "waits", what, NULL);
     } else if (strcmp(cause, "share") == 0) {
-        (void)snprintf(what, sizeof(what), "for this node's share of the rate of the %s",
+        (void)snprintf(what, sizeof(what), "for this node's share of the rate or quota of the %s",
+                       text_of(waits, "of"));
+        tell(t, "waits", what, NULL);
+    } else if (strcmp(cause, "connections") == 0) {
+        (void)snprintf(what, sizeof(what), "for this node's share of the connections of the %s",
                        text_of(waits, "of"));
         tell(t, "waits", what, NULL);
     } else if (strcmp(cause, "pace") == 0) { /* others are told with what made them */

@@ -226,6 +226,9 @@ static const char *order_fault(const struct cli_args *args)
     if (cli_has(args, "transport")) {
         return "an order is for all transports";
     }
+    if (cli_has(args, "node") || cli_has(args, "all-nodes")) {
+        return "an order is given at the node that is asked, and all nodes learn of it";
+    }
     return NULL;
 }
 

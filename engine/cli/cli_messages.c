@@ -156,7 +156,8 @@ struct shown {
     FILE *out;
     double now;
     bool has_head, has_more;
-    long long last; /* index of a recipient */
+    bool is_of_nodes; /* what comes is of another node each time */
+    long long last;   /* index of a recipient */
 };
 
 static void print_event(FILE *out, const json_t *o, double now)
@@ -208,6 +209,7 @@ static void print_message(void *ctx, const json_t *o)
 {
     struct shown *s = ctx;
     const json_t *list = json_object_get(o, "list");
+    s->has_head = s->has_head && !s->is_of_nodes;
     if (json_object_get(o, "events") != NULL) {
         print_past(s, o);
         return;
@@ -221,11 +223,16 @@ static void print_message(void *ctx, const json_t *o)
     }
     s->has_head = true;
     s->has_more = json_is_true(json_object_get(o, "more")) && json_array_size(list) > 0;
+    if (s->is_of_nodes && s->has_more) {
+        (void)fprintf(s->out, "  and others: sluice message %s --node NAME has all\n",
+                      text_of(o, "id"));
+        s->has_more = false;
+    }
 }
 
 int cli_message(const struct cli *cli, const struct cli_args *args)
 {
-    struct shown s = {.out = cli->out, .now = cli_now()};
+    struct shown s = {.out = cli->out, .now = cli_now(), .is_of_nodes = cli->is_all_nodes};
     int code = 0;
     do {
         struct buf url;

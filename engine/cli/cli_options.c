@@ -149,17 +149,32 @@ int cli_options_parse(const struct cli_row *row, int argc, char **argv, struct c
     return 0;
 }
 
-const char *cli_value(const struct cli_args *args, const char *name)
+/* Its place in the row's options; false: the row has none of that name. */
+static bool find_place(const struct cli_args *args, const char *name, size_t *ret)
 {
     const struct cli_option *options = args->row->options;
     for (size_t i = 0; options != NULL && options[i].name != NULL; i++) {
         if (strcmp(options[i].name, name) == 0 ||
             (name[0] == options[i].letter && name[1] == '\0')) {
-            return args->values[i];
+            *ret = i;
+            return true;
         }
     }
-    assert(false && "no such option in the command's row");
-    return NULL;
+    return false;
+}
+
+const char *cli_value(const struct cli_args *args, const char *name)
+{
+    size_t place = 0;
+    bool is_there = find_place(args, name, &place);
+    assert(is_there && "no such option in the command's row");
+    return args->values[place];
+}
+
+const char *cli_given(const struct cli_args *args, const char *name)
+{
+    size_t place = 0;
+    return find_place(args, name, &place) ? args->values[place] : NULL;
 }
 
 bool cli_has(const struct cli_args *args, const char *name)

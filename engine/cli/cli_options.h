@@ -52,6 +52,8 @@ MUST_USE int cli_options_parse(const struct cli_row *row, int argc, char **argv,
 
 /* The value of an option of the row, NULL when it was not given. The name must be in the row. */
 const char *cli_value(const struct cli_args *args, const char *name);
+/* The same; also NULL when the row has no such option. */
+const char *cli_given(const struct cli_args *args, const char *name);
 bool cli_has(const struct cli_args *args, const char *name);
 
 /* "  --limit N    text", aligned, of every option. */

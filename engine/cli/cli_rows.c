@@ -61,6 +61,13 @@
         {"here", 0, CLI_FLAG, NULL, "at this node of a cluster alone, not at all"},                \
         {"reason", 0, CLI_TEXT, "TEXT", "why; everybody who looks sees it"}, OPTION_DRY_RUN
 
+/* Whose figures, in a cluster. */
+#define OPTION_NODES                                                                               \
+    {"node", 0, CLI_TEXT, "NAME", "of this node of the cluster"},                                  \
+    {                                                                                              \
+        "all-nodes", 0, CLI_FLAG, NULL, "of all nodes of the cluster"                              \
+    }
+
 const struct cli_row cli_rows[] = {
     {.name = "run",
      .run = cli_run,
@@ -135,11 +142,11 @@ const struct cli_row cli_rows[] = {
          "REPLY and --file the replies are read from standard input, one each line.\n"
          "--unknown asks the daemon for its event log, or reads FILE (-: standard input), which "
          "may be an\n"
-         "event log too, and judges what receivers said by the rules of now. Replies that "
-         "differ in numbers,\n"
-         "addresses and ids only are one kind, of which the last is shown; of more than 10,000 "
-         "kinds the\n"
-         "rarer ones are left out, and it says so.\n"},
+         "event log or a CSV file of events too, and judges what receivers said by the rules of "
+         "now. Replies\n"
+         "that differ in numbers, addresses and ids only are one kind, of which the last is shown; "
+         "of more\n"
+         "than 10,000 kinds the rarer ones are left out, and it says so.\n"},
     {.name = "dkim",
      .run = cli_dkim,
      .operands = "[DOMAIN]",
@@ -232,6 +239,7 @@ const struct cli_row cli_rows[] = {
     {.name = "status",
      .run = cli_status,
      .operands = "",
+     .options = OPTIONS(OPTION_NODES),
      .summary = "totals: messages, connections, space",
      .help = ""},
     {.name = "top",
@@ -239,7 +247,8 @@ const struct cli_row cli_rows[] = {
      .operands = "",
      .options = OPTIONS({"once", 0, CLI_FLAG, NULL, "print everything once, as text"},
                         {"interval", 'i', CLI_SPAN, "SPAN",
-                         "ask so often (default 2s); never faster than the daemon answers"}),
+                         "ask so often (default 2s); never faster than the daemon answers"},
+                        OPTION_NODES),
      .summary = "what is going on, live",
      .help =
          "Rates, destinations with their windows, the queue by destination, tenant and age, "
@@ -258,7 +267,7 @@ const struct cli_row cli_rows[] = {
      .options = OPTIONS({"by", 0, CLI_TEXT, "WORD,...",
                          "groups: tenant, campaign, domain, destination, transport, source, state, "
                          "age, class, mail_class"},
-                        OPTION_LIMIT, OPTIONS_FILTER),
+                        OPTION_LIMIT, OPTIONS_FILTER, OPTION_NODES),
      .summary = "how much is queued, by tenant, destination, state and others",
      .help =
          "Counts recipients that are not done, and the messages they belong to, by walking "
@@ -272,7 +281,7 @@ const struct cli_row cli_rows[] = {
      .run = cli_messages,
      .operands = "",
      .options = OPTIONS(OPTION_LIMIT, {"after", 0, CLI_ID, "ID", "those that came after ID"},
-                        OPTIONS_FILTER),
+                        OPTIONS_FILTER, OPTION_NODES),
      .summary = "the messages in the queue, in order of id",
      .help = "In a GLOB * stands for any text. A message is shown when one of its recipients that "
              "are not\n"
@@ -283,6 +292,7 @@ const struct cli_row cli_rows[] = {
      .operands_min = 1,
      .operands_max = 1,
      .operand_kind = CLI_ID,
+     .options = OPTIONS(OPTION_NODES),
      .summary = "one message with all its recipients",
      .help = ""},
     {.name = "why",
@@ -291,8 +301,9 @@ const struct cli_row cli_rows[] = {
      .operands_min = 1,
      .operands_max = 1,
      .operand_kind = CLI_TEXT,
-     .options = OPTIONS({"destination", 'd', CLI_FLAG, NULL, "it is the name of a destination"},
-                        {"tenant", 't', CLI_FLAG, NULL, "it is the name of a tenant"}),
+     .options =
+         OPTIONS({"destination", 'd', CLI_FLAG, NULL, "it is the name of a destination"},
+                 {"tenant", 't', CLI_FLAG, NULL, "it is the name of a tenant"}, OPTION_NODES),
      .summary = "what holds a message, a destination or a tenant back",
      .help = "Says what keeps the mail, because of what, by which option, and when that changes.\n"
              "16 hex digits are the id of a message, a name with a dot or a bracket is a "
@@ -324,7 +335,7 @@ const struct cli_row cli_rows[] = {
                         {"transport", 0, CLI_TEXT, "NAME", "only those of this transport"},
                         {"sort", 0, CLI_WORD, "name|load|delivered|deferred",
                          "the first by name, or the largest; load: in flight and waiting"},
-                        OPTION_LIMIT),
+                        OPTION_LIMIT, OPTION_NODES),
      .summary = "the destinations that mail waits for or goes to",
      .help = "Those that schedulers know, with TEXT in their name. Without --sort as they are "
              "found.\n"},
@@ -337,7 +348,7 @@ const struct cli_row cli_rows[] = {
                         {"transport", 0, CLI_TEXT, "NAME", "only those of this transport"},
                         {"sort", 0, CLI_WORD, "name|load",
                          "the first by name, or the largest; load: in flight and waiting"},
-                        OPTION_LIMIT),
+                        OPTION_LIMIT, OPTION_NODES),
      .summary = "the receivers: destinations that share a window",
      .help =
          "A provider of the configuration, else the hosts that MX records name first; those with "
@@ -368,7 +379,7 @@ const struct cli_row cli_rows[] = {
           "their sites, as `sites` has them; worst: closed, paused and paced lanes first"},
          {"for", 0, CLI_SPAN, "SPAN", "close: how long; default 1h"},
          {"reason", 0, CLI_TEXT, "TEXT", "of an order: why; everybody who looks sees it"},
-         OPTION_LIMIT),
+         OPTION_LIMIT, OPTION_NODES),
      .summary = "what each receiver sees of each source and allows it; close, open and pace",
      .help =
          "A lane is one source at one site, with a window of its own; those of sites with TEXT in "
@@ -390,22 +401,26 @@ const struct cli_row cli_rows[] = {
      .operands = "[TEXT]",
      .operands_max = 1,
      .operand_kind = CLI_TEXT,
+     .options = OPTIONS(OPTION_NODES),
      .summary = "the addresses that mail went to",
      .help = "Connections, failures, when they are tried again; only those with TEXT in TRANSPORT\n"
              "[ADDRESS]:PORT.\n"},
     {.name = "transports",
      .run = cli_transports,
      .operands = "",
+     .options = OPTIONS(OPTION_NODES),
      .summary = "the transports and what they are doing",
      .help = ""},
     {.name = "sources",
      .run = cli_sources,
      .operands = "",
+     .options = OPTIONS(OPTION_NODES),
      .summary = "the egress sources and the pools they are in",
      .help = ""},
     {.name = "tenants",
      .run = cli_tenants,
      .operands = "",
+     .options = OPTIONS(OPTION_NODES),
      .summary = "what became of whose mail, and who waits",
      .help =
          "Mail of no tenant stands as -; tenants that found no room as other. WEIGHT and what "
@@ -414,7 +429,8 @@ const struct cli_row cli_rows[] = {
     {.name = "responses",
      .run = cli_responses,
      .operands = "",
-     .options = OPTIONS({"limit", 0, CLI_NUMBER, "N", "so many at most (default 50, at most 500)"}),
+     .options = OPTIONS({"limit", 0, CLI_NUMBER, "N", "so many at most (default 50, at most 500)"},
+                        OPTION_NODES),
      .summary = "the replies that deferred or refused mail, the most frequent first",
      .help =
          "Replies that differ in numbers, addresses, ids and quoted text only count together.\n"},
@@ -439,6 +455,7 @@ const struct cli_row cli_rows[] = {
     {.name = "orders",
      .run = cli_orders,
      .operands = "",
+     .options = OPTIONS(OPTION_NODES),
      .summary = "the standing orders in force",
      .help = "What was suspended, bounced or dropped with the commands of these names, and is "
              "still.\n"},

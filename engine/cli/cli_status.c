@@ -56,6 +56,38 @@ static void print_states(FILE *out, const json_t *o)
     (void)fprintf(out, "; quarantined %lld\n", number_of(o, "quarantined"));
 }
 
+/* Mail that went out signed, and by why what did not: nobody should have to hear it from a receiver. */
+static void print_seals(FILE *out, const json_t *seals)
+{
+    static const struct {
+        const char *name, *text;
+    } causes[] = {{"no_key", "no key for it"},
+                  {"foreign", "another tenant's domain or key"},
+                  {"unknown", "a key that there is not"},
+                  {"from", "no From that is certain"},
+                  {"shape", "a header that is none"},
+                  {"unreadable", "its content is unreadable"}};
+    const char *before = ": ";
+    long long unsigned_count = 0;
+    for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++) {
+        unsigned_count += number_of(seals, causes[i].name);
+    }
+    (void)fprintf(out, "signed %lld, sent again as signed %lld; unsigned %lld",
+                  number_of(seals, "signed"), number_of(seals, "kept"), unsigned_count);
+    for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++) {
+        long long count = number_of(seals, causes[i].name);
+        if (count > 0) {
+            (void)fprintf(out, "%s%s %lld", before, causes[i].text, count);
+            before = ", ";
+        }
+    }
+    long long failed = number_of(seals, "failed");
+    if (failed > 0) {
+        (void)fprintf(out, "; keys failed %lld times", failed);
+    }
+    (void)fputc('\n', out);
+}
+
 void cli_status_print(void *ctx, const json_t *o)
 {
     FILE *out = ctx;
@@ -81,6 +113,9 @@ void cli_status_print(void *ctx, const json_t *o)
         number_of(o, "free_bytes") >> 20,
         strcmp(text_of(o, "free_limit"), "disk") == 0 ? "then the disk is full"
                                                       : "then the map is full: map_size");
+    if (json_object_get(o, "dkim") != NULL) {
+        print_seals(out, json_object_get(o, "dkim"));
+    }
     print_rates(out, json_object_get(o, "rates"));
 }
 

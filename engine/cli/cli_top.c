@@ -239,7 +239,8 @@ static int run_live(const struct cli *cli, usec_t interval)
     top_model_init(&t.model);
     top_detail_init(&t.detail);
     (void)setlocale(LC_CTYPE, ""); /* an unknown one leaves ASCII */
-    if (top_feed_init(&t.feed, config->control_path, interval) != 0) {
+    t.model.is_of_nodes = cli->is_all_nodes;
+    if (top_feed_init(&t.feed, cli, config->control_path, interval) != 0) {
         code = EX_OSERR;
     } else if (!top_screen_open()) {
         (void)fprintf(cli->err, "sluice top: the terminal is not known ($TERM); use --once\n");
@@ -301,12 +302,10 @@ static int get_status(const struct cli *cli, struct top_model *m)
 {
     struct api_answer a;
     int code = api_client_call(cli, "GET", "/v1/status", NULL, &a);
-    json_t *status = code == 0 ? api_answer_object(&a) : NULL;
-    if (status != NULL) {
-        top_model_status(m, status);
-    } else if (code == 0) {
+    const char *wrong = code == 0 ? top_feed_take_status(m, &a) : NULL;
+    if (wrong != NULL) {
         code = EX_PROTOCOL;
-        (void)snprintf(a.error, sizeof(a.error), "the answer is not understood");
+        (void)snprintf(a.error, sizeof(a.error), "%s", wrong);
     }
     (void)api_client_complain(cli, "top", &a, code);
     api_answer_fini(&a);
@@ -341,7 +340,7 @@ static void print_part(FILE *out, const struct top_model *m, const struct snapsh
     const struct top_scale scale = top_model_scale(m);
     struct cli_column columns[TOP_COLUMNS_MAX + 1] = {{NULL, false}};
     struct cli_table t;
-    size_t count = top_view_columns(part->view);
+    size_t count = top_model_columns(m);
     for (size_t c = 0; c < count; c++) {
         columns[c] =
             (struct cli_column){view->columns[c].title, top_column_is_number(&view->columns[c])};
@@ -373,6 +372,7 @@ static int run_once(const struct cli *cli)
         return EX_OSERR;
     }
     top_model_init(&m);
+    m.is_of_nodes = cli->is_all_nodes;
     int code = get_status(cli, &m);
     if (code == 0) {
         cli_status_print(out, m.status);

@@ -8,6 +8,7 @@
 #include "engine/cli/api_client.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/cli_table.h"
+#include "engine/cli/csv_field.h"
 #include "engine/reply/reply_set.h"
 #include "engine/tally/reply_shapes.h"
 
@@ -18,7 +19,12 @@
 #include <time.h>
 
 #define SHAPES_MAX    10000
+#define RECORD_MAX    (1 << 20) /* bytes of a row of CSV with its lines */
 #define LIMIT_DEFAULT 100
+
+/* The columns of a CSV file that are read, as account_row.h and PowerMTA name them. */
+enum csv_column { CSV_TYPE, CSV_TIME, CSV_DIAG, CSV_COLUMN_COUNT };
+#define CSV_NOWHERE SIZE_MAX
 
 struct search {
     const struct cli *cli;
@@ -29,6 +35,8 @@ struct search {
     enum reply_stage stage;
     int64_t since;             /* wall, seconds; 0: of all time */
     uint64_t replies, unknown; /* that refuse */
+    bool has_columns;          /* the line of names of a CSV file was seen: rows follow */
+    size_t columns[CSV_COLUMN_COUNT]; /* places in a row, or CSV_NOWHERE */
 };
 
 /* --- one reply -------------------------------------------------------------------------------- */
@@ -84,7 +92,98 @@ static int judge_event(struct search *s, const json_t *event)
     return judge(s, slice_of_printed(line, sizeof(line), len), when);
 }
 
-/* A line of the event log, or a reply. */
+/* --- rows of CSV ------------------------------------------------------------------------------ */
+
+/* Whether the line has the names of columns, which are noted then. */
+static bool find_columns(struct search *s, struct slice line)
+{
+    static const char *const names[CSV_COLUMN_COUNT] = {"type", "timeLogged", "dsnDiag"};
+    size_t places[CSV_COLUMN_COUNT] = {CSV_NOWHERE, CSV_NOWHERE, CSV_NOWHERE};
+    struct buf field;
+    buf_init(&field, 0);
+    for (size_t at = 0; csv_field_next(&line, &field); at++) {
+        for (size_t i = 0; i < CSV_COLUMN_COUNT; i++) {
+            if (slice_eq(buf_slice(&field), slice_of(names[i]))) {
+                places[i] = at;
+            }
+        }
+    }
+    buf_fini(&field);
+    if (places[CSV_TYPE] == CSV_NOWHERE || places[CSV_DIAG] == CSV_NOWHERE) {
+        return false;
+    }
+    memcpy(s->columns, places, sizeof(places));
+    s->has_columns = true;
+    return true;
+}
+
+/* "2026-11-22 10:16:27+0000"; 0: it is none */
+static int64_t read_csv_time(struct slice text)
+{
+    char copy[40];
+    struct tm tm = {.tm_year = 0};
+    if (text.len >= sizeof(copy)) {
+        return 0;
+    }
+    memcpy(copy, text.data, text.len);
+    copy[text.len] = '\0';
+    const char *end = strptime(copy, "%Y-%m-%d %H:%M:%S%z", &tm);
+    long offset = tm.tm_gmtoff; /* timegm clears it */
+    return end == NULL || *end != '\0' ? 0 : (int64_t)timegm(&tm) - offset;
+}
+
+/* "smtp;550 5.1.1 TEXT": of an expiration and of what an order ended there is no code in front. */
+static int judge_diagnosis(struct search *s, struct slice text, int64_t when)
+{
+    static const struct slice scheme = SLICE("smtp;");
+    if (text.len < scheme.len || !slice_ieq(slice_to(text, scheme.len), scheme)) {
+        return EX_OK;
+    }
+    text = slice_from(text, scheme.len);
+    bool has_code = text.len > 3 && text.data[0] >= '4' && text.data[0] <= '5' &&
+                    text.data[1] >= '0' && text.data[1] <= '9' && text.data[3] == ' ';
+    if (!has_code) {
+        return EX_OK;
+    }
+    /* "550 5.1.1 host NAME said: 550 5.1.1 TEXT" of our own files: as the event has it. */
+    struct slice content = slice_trim(slice_from(text, 4));
+    content = slice_trim(slice_from(content, reply_status_len(content)));
+    bool is_told = content.len > 5 && memcmp(content.data, "host ", 5) == 0;
+    return judge(s, is_told ? content : text, when);
+}
+
+static int judge_row(struct search *s, struct slice line)
+{
+    struct buf fields[CSV_COLUMN_COUNT], other;
+    int code = EX_OK;
+    buf_init(&other, 0);
+    for (size_t i = 0; i < CSV_COLUMN_COUNT; i++) {
+        buf_init(&fields[i], 0);
+    }
+    for (size_t at = 0; line.data != NULL; at++) {
+        struct buf *field = &other;
+        for (size_t i = 0; i < CSV_COLUMN_COUNT; i++) {
+            field = s->columns[i] == at ? &fields[i] : field;
+        }
+        if (!csv_field_next(&line, field)) {
+            break; /* a row that a crash cut off */
+        }
+        code = field->failed ? EX_OSERR : code;
+    }
+    struct slice type = buf_slice(&fields[CSV_TYPE]);
+    int64_t when = read_csv_time(buf_slice(&fields[CSV_TIME]));
+    bool is_attempt = type.len == 1 && memchr("tbo", type.data[0], 3) != NULL;
+    if (code == EX_OK && is_attempt && (s->since == 0 || when >= s->since)) {
+        code = judge_diagnosis(s, buf_slice(&fields[CSV_DIAG]), when);
+    }
+    for (size_t i = 0; i < CSV_COLUMN_COUNT; i++) {
+        buf_fini(&fields[i]);
+    }
+    buf_fini(&other);
+    return code;
+}
+
+/* A line of the event log, a reply, or one of a CSV file: behind its line of names all are rows. */
 static int take_line(struct search *s, struct slice line)
 {
     json_t *event = NULL;
@@ -93,6 +192,10 @@ static int take_line(struct search *s, struct slice line)
     }
     if (line.data[0] == '{') {
         event = json_loadb(line.data, line.len, JSON_ALLOW_NUL, NULL);
+    } else if (find_columns(s, line)) {
+        return EX_OK;
+    } else if (s->has_columns) {
+        return judge_row(s, line);
     }
     int code = event != NULL ? judge_event(s, event) : judge(s, line, 0);
     json_decref(event);
@@ -107,9 +210,18 @@ static int read_lines(struct search *s, FILE *in)
     size_t room = 0;
     ssize_t len;
     int code = EX_OK;
+    struct buf record;
+    buf_init(&record, 0);
     while (code == EX_OK && (len = getline(&line, &room, in)) >= 0) {
-        code = take_line(s, slice_trim(slice_make(line, (size_t)len)));
+        buf_append(&record, line, (size_t)len);
+        bool goes_on = s->has_columns && record.len < RECORD_MAX &&
+                       csv_field_is_open(buf_slice(&record));
+        if (!goes_on) {
+            code = record.failed ? EX_OSERR : take_line(s, slice_trim(buf_slice(&record)));
+            buf_clear(&record);
+        }
     }
+    buf_fini(&record);
     free(line);
     return code;
 }

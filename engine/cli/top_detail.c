@@ -62,16 +62,18 @@ static void open_with(struct top_detail *d, const char *kind, const char *name)
     (void)snprintf(d->title, sizeof(d->title), "%s%s%s", kind, name[0] == '\0' ? "" : " ", name);
 }
 
-/* A question with one or two parameters; when there is no memory for it nothing is asked. */
+/* A question with one or two parameters, to the node of the row; when there is no memory for it nothing is asked. */
 static void set_path(struct top_detail *d, const char *path, const char *word, const char *value,
-                     const char *transport)
+                     const char *transport, const json_t *row)
 {
+    const char *node = cli_member_text(row, "node");
     struct buf url;
     size_t len;
     buf_init(&url, 0);
     api_client_url(&url, path, "");
     api_client_query(&url, word, value);
     api_client_query(&url, "transport", transport[0] == '\0' ? NULL : transport);
+    api_client_query(&url, "node", node[0] == '\0' ? NULL : node);
     api_client_query(&url, "limit", d->is_trace ? "1" : NULL);
     buf_append_char(&url, '\0');
     d->path = buf_detach(&url, &len);
@@ -197,7 +199,7 @@ const char *top_detail_why(struct top_detail *d, const struct top_model *m)
     }
     open_with(d, m->view == TOP_TENANTS || m->is_by_tenant ? "why: tenant" : "why: destination",
               name);
-    set_path(d, "/v1/why", about, name, "");
+    set_path(d, "/v1/why", about, name, "", row);
     return NULL;
 }
 
@@ -220,7 +222,7 @@ const char *top_detail_trace(struct top_detail *d, const struct top_model *m)
     }
     open_with(d, "last session with", name);
     d->is_trace = true;
-    set_path(d, "/v1/trace", "destination", name, transport);
+    set_path(d, "/v1/trace", "destination", name, transport, row);
     return NULL;
 }
 

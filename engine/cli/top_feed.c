@@ -21,9 +21,10 @@ enum step {
 /* a walk through the spool may take one tenth of the time */
 enum { IDLE_MS = 1000, COUNTS_SHARE = 10 };
 
-int top_feed_init(struct top_feed *f, const char *socket_path, usec_t interval)
+int top_feed_init(struct top_feed *f, const struct cli *cli, const char *socket_path,
+                  usec_t interval)
 {
-    *f = (struct top_feed){.interval = interval, .is_wanted = true};
+    *f = (struct top_feed){.cli = cli, .interval = interval, .is_wanted = true};
     return api_asker_new(socket_path, &f->asker);
 }
 
@@ -91,10 +92,19 @@ static void fail_feed(struct top_feed *f, const char *text, bool is_lost)
 static char *step_path(unsigned step, const struct top_feed *f, const struct top_model *m,
                        const struct top_detail *d)
 {
-    if (step == STEP_STATUS) {
-        return strdup("/v1/status");
+    struct buf url;
+    size_t len;
+    if (step == STEP_DETAIL) {
+        return strdup(d->path);
     }
-    return step == STEP_DETAIL ? strdup(d->path) : top_feed_path(m, f->view, step == STEP_HELD);
+    char *path =
+        step == STEP_STATUS ? strdup("/v1/status") : top_feed_path(m, f->view, step == STEP_HELD);
+    buf_init(&url, 0);
+    api_client_url(&url, path == NULL ? "" : path, "");
+    api_client_nodes(f->cli, &url);
+    buf_append_char(&url, '\0');
+    free(path);
+    return buf_detach(&url, &len);
 }
 
 static void ask_next(struct top_feed *f, const struct top_model *m, const struct top_detail *d)
@@ -162,6 +172,20 @@ static json_t *take_list(struct api_answer *a)
         rows = NULL;
     }
     return rows;
+}
+
+const char *top_feed_take_status(struct top_model *m, struct api_answer *a)
+{
+    json_t *status = m->is_of_nodes ? take_list(a) : api_answer_object(a);
+    if (status == NULL) {
+        return "the answer is not understood";
+    }
+    if (m->is_of_nodes) {
+        top_model_status_of_nodes(m, status, a->end);
+    } else {
+        top_model_status(m, status);
+    }
+    return NULL;
 }
 
 /* Append to the destinations that are held those of `rows` that are not among them. */
@@ -235,11 +259,7 @@ static void take_feed_answer(struct top_feed *f, struct top_model *m, struct top
     } else if (code != 0) {
         wrong = a->error;
     } else if (f->step == STEP_STATUS) {
-        json_t *status = api_answer_object(a);
-        wrong = status == NULL ? "the answer is not understood" : NULL;
-        if (status != NULL) {
-            top_model_status(m, status);
-        }
+        wrong = top_feed_take_status(m, a);
     } else {
         wrong = take_list_answer(f, m, a);
     }

@@ -15,6 +15,7 @@
 #define TOP_INTERVAL_MAX (600 * USEC_PER_SEC)
 
 struct top_feed {
+    const struct cli *cli; /* says which nodes are asked */
     struct api_asker *asker;
     usec_t interval;
     bool is_paused;
@@ -37,7 +38,8 @@ struct top_feed {
 };
 
 /* errors: -ENOMEM */
-MUST_USE int top_feed_init(struct top_feed *f, const char *socket_path, usec_t interval);
+MUST_USE int top_feed_init(struct top_feed *f, const struct cli *cli, const char *socket_path,
+                           usec_t interval);
 void top_feed_fini(struct top_feed *f);
 /* Something else is to be shown: ask soon. */
 void top_feed_want(struct top_feed *f);
@@ -50,6 +52,8 @@ MUST_USE bool top_feed_run(struct top_feed *f, struct top_model *m, struct top_d
 /* How long nothing will happen but answers, milliseconds. */
 int top_feed_timeout(const struct top_feed *f, usec_t now);
 
+/* The answer to /v1/status. returns what is wrong with it; NULL: nothing */
+const char *top_feed_take_status(struct top_model *m, struct api_answer *a);
 /* What is asked for a view; the caller frees it. NULL: out of memory */
 MUST_USE char *top_feed_path(const struct top_model *m, enum top_view view, bool is_held);
 

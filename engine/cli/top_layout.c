@@ -119,10 +119,9 @@ static void shrink(const struct top_column *columns, size_t count, int width, in
     }
 }
 
-void top_layout_columns(enum top_view view, const int *natural, int width, int *ret)
+void top_layout_columns(enum top_view view, size_t count, const int *natural, int width, int *ret)
 {
     const struct top_column *columns = top_view_row(view)->columns;
-    size_t count = top_view_columns(view);
     bool is_there[TOP_COLUMNS_MAX];
     for (size_t i = 0; i < count; i++) {
         is_there[i] = true;

@@ -27,9 +27,10 @@ int top_layout_width(const char *text);
 
 /* How wide each column is to be: 0 where there is no room for it. Two spaces stand between two.
  *
- * natural  [columns of the view] what their cells would like
- * ret      [the same] sums up to at most `width` with the spaces, unless one column alone is wider
+ * count    columns that the view has, or one more
+ * natural  [count] what their cells would like
+ * ret      [count] sums up to at most `width` with the spaces, unless one column alone is wider
  */
-void top_layout_columns(enum top_view view, const int *natural, int width, int *ret);
+void top_layout_columns(enum top_view view, size_t count, const int *natural, int width, int *ret);
 
 #endif

@@ -41,6 +41,11 @@ struct top_scale top_model_scale(const struct top_model *m)
     return scale;
 }
 
+size_t top_model_columns(const struct top_model *m)
+{
+    return top_view_columns(m->view) + (m->is_of_nodes ? 1 : 0);
+}
+
 /* --- which rows, in which order --------------------------------------------------------------- */
 
 static bool fits_filter(const struct top_model *m, enum top_view view, const json_t *row)
@@ -148,6 +153,62 @@ void top_model_status(struct top_model *m, json_t *status)
     m->now = json_number_value(json_object_get(status, "now"));
 }
 
+/* Into the sums: whole numbers and rates are added, of the rest the latest clock, the longest life and
+ * every gate are kept. */
+static void add_status(json_t *sum, json_t *status)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(status, name, value)
+    {
+        json_t *had = json_object_get(sum, name);
+        double a = json_number_value(had), b = json_number_value(value);
+        json_int_t whole = json_integer_value(had);
+        if (had == NULL) {
+            had = json_deep_copy(value);
+        } else if (json_is_integer(value)) {
+            bool is_good = !__builtin_add_overflow(whole, json_integer_value(value), &whole);
+            had = json_integer(is_good ? whole : 0);
+        } else if (json_is_real(value) && strcmp(name, "started") == 0) {
+            had = json_real(a < b ? a : b);
+        } else if (json_is_real(value) && strcmp(name, "now") == 0) {
+            had = json_real(a > b ? a : b);
+        } else if (json_is_real(value)) {
+            had = json_real(a + b);
+        } else if (json_is_array(had) && json_is_array(value)) {
+            (void)json_array_extend(had, value); /* out of memory leaves it out */
+            continue;
+        } else {
+            continue;
+        }
+        (void)json_object_set_new(sum, name, had); /* likewise */
+    }
+}
+
+void top_model_status_of_nodes(struct top_model *m, json_t *rows, const json_t *end)
+{
+    const json_t *absent = json_object_get(end, "absent");
+    json_t *sum = json_object(), *rates = json_object(), *row;
+    size_t i;
+    char text[200];
+    json_array_foreach(rows, i, row)
+    {
+        json_t *own = json_object_get(row, "rates");
+        add_status(rates, own);
+        add_status(sum, row);
+    }
+    size_t len = (size_t)snprintf(text, sizeof(text), "%zu nodes", json_array_size(rows));
+    for (i = 0; i < json_array_size(absent) && len < sizeof(text) - 40; i++) {
+        const char *name = json_string_value(json_array_get(absent, i));
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "%s %.32s",
+                                i == 0 ? ", missing:" : "", name == NULL ? "" : name);
+    }
+    (void)json_object_set_new(sum, "hostname", json_string(text)); /* out of memory leaves it out */
+    (void)json_object_set_new(sum, "rates", rates);                /* likewise */
+    json_decref(rows);
+    top_model_status(m, sum);
+}
+
 void top_model_rows(struct top_model *m, enum top_view view, json_t *rows, bool has_more)
 {
     struct top_table *t = &m->tables[view];
@@ -206,7 +267,7 @@ void top_model_sort_next(struct top_model *m)
 {
     struct top_table *t = &m->tables[m->view];
     t->sort++;
-    if ((size_t)t->sort == top_view_columns(m->view)) {
+    if ((size_t)t->sort == top_model_columns(m)) {
         t->sort = TOP_SORT_DAEMON;
     }
     t->is_reversed = false;

@@ -32,6 +32,7 @@ struct top_model {
                 1];    /* part of a cell, in either case; of destinations and lanes of the name */
     bool is_held_only; /* destinations: top_row_is_held */
     bool is_by_tenant; /* the queue, else by destination */
+    bool is_of_nodes;  /* rows are of several nodes; constant */
     json_t *status;    /* the last; NULL before */
     double now;        /* the daemon's clock when it came */
 };
@@ -41,6 +42,8 @@ void top_model_fini(struct top_model *m);
 
 /* An answer: takes the reference. Rows that are told apart by their keys stay selected. */
 void top_model_status(struct top_model *m, json_t *status);
+/* The same of several nodes: an array of their objects, and what stood behind it. */
+void top_model_status_of_nodes(struct top_model *m, json_t *rows, const json_t *end);
 void top_model_rows(struct top_model *m, enum top_view view, json_t *rows, bool has_more);
 /* Of the queue: also sets the members `by` and `name` of each row. */
 void top_model_queue(struct top_model *m, json_t *rows, bool has_more);
@@ -64,6 +67,8 @@ void top_model_scroll(struct top_model *m, size_t lines);
 const json_t *top_model_selected(const struct top_model *m);
 /* The n-th that is shown, n < shown_count */
 const json_t *top_model_row(const struct top_model *m, size_t n);
+/* Of the current view. */
+size_t top_model_columns(const struct top_model *m);
 const struct top_table *top_model_table(const struct top_model *m) NONNULL_RET;
 struct top_scale top_model_scale(const struct top_model *m);
 

@@ -290,7 +290,7 @@ static void measure_columns(const struct top_model *m, const struct top_scale *s
 {
     const struct top_table *t = top_model_table(m);
     int natural[TOP_COLUMNS_MAX];
-    size_t count = top_view_columns(m->view);
+    size_t count = top_model_columns(m);
     char text[TOP_CELL_TEXT];
     for (size_t c = 0; c < count; c++) {
         natural[c] = top_layout_width(title_of(m, c));
@@ -300,7 +300,7 @@ static void measure_columns(const struct top_model *m, const struct top_scale *s
             natural[c] = width > natural[c] ? width : natural[c];
         }
     }
-    top_layout_columns(m->view, natural, columns(), ret);
+    top_layout_columns(m->view, count, natural, columns(), ret);
 }
 
 /* Draw one cell, cut to its width. */
@@ -319,7 +319,7 @@ static void draw_line(const struct top_model *m, const struct top_scale *scale, 
     int at = 0;
     (void)attrset((int)look);
     (void)mvhline(line, 0, ' ', columns());
-    for (size_t i = 0; i < top_view_columns(m->view); i++) {
+    for (size_t i = 0; i < top_model_columns(m); i++) {
         char text[TOP_CELL_TEXT];
         if (widths[i] > 0) {
             put_cell(line, at, widths[i], top_column_is_number(&c[i]),

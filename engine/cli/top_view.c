@@ -21,6 +21,12 @@ static const char *const ages[] = {"<1m",   "1m-5m", "5m-15m", "15m-1h",
 static const char *const selectors[] = {"tenant",      "campaign",  "domain",
                                         "destination", "transport", "source"};
 
+/* The last of each view. */
+#define NODE_COLUMN                                                                                \
+    {                                                                                              \
+        "NODE", "node", TOP_TEXT, 1                                                                \
+    }
+
 static const struct top_view_row views[TOP_VIEW_COUNT] = {
     [TOP_DESTINATIONS] = {"destinations", "load", "no destination is known",
                           (const struct top_column[]){
@@ -34,6 +40,7 @@ static const struct top_view_row views[TOP_VIEW_COUNT] = {
                               {"DEFERRED", "deferred", TOP_NUMBER, 6},
                               {"TRANSPORT", "transport", TOP_TEXT, 9},
                               {"HELD BACK BY", "why", TOP_REASON, 7},
+                              NODE_COLUMN,
                               {NULL, NULL, TOP_TEXT, 0},
                           },
                           "destination"},
@@ -44,6 +51,7 @@ static const struct top_view_row views[TOP_VIEW_COUNT] = {
                        {"MESSAGES", "messages", TOP_NUMBER, 3},
                        {"OLDEST", "oldest", TOP_SINCE, 2},
                        {"SHARE", "recipients", TOP_BAR, 4},
+                       NODE_COLUMN,
                        {NULL, NULL, TOP_TEXT, 0},
                    },
                    ""}, /* the title of the first column follows the grouping */
@@ -53,6 +61,7 @@ static const struct top_view_row views[TOP_VIEW_COUNT] = {
                       {"RECIPIENTS", "recipients", TOP_NUMBER, 1},
                       {"MESSAGES", "messages", TOP_NUMBER, 3},
                       {"SHARE", "recipients", TOP_BAR, 2},
+                      NODE_COLUMN,
                       {NULL, NULL, TOP_TEXT, 0},
                   },
                   ""},
@@ -70,6 +79,7 @@ static const struct top_view_row views[TOP_VIEW_COUNT] = {
                          {"FAILED", "failed", TOP_NUMBER, 7},
                          {"EXPIRED", "expired", TOP_NUMBER, 10},
                          {"DROPPED", "dropped", TOP_NUMBER, 11},
+                         NODE_COLUMN,
                          {NULL, NULL, TOP_TEXT, 0},
                      },
                      "tenant"},
@@ -81,6 +91,7 @@ static const struct top_view_row views[TOP_VIEW_COUNT] = {
                            {"STATUS", "status", TOP_TEXT, 4},
                            {"LAST", "last", TOP_SINCE, 2},
                            {"TEXT", "text", TOP_NAME, 0},
+                           NODE_COLUMN,
                            {NULL, NULL, TOP_TEXT, 0},
                        },
                        ""},
@@ -93,6 +104,7 @@ static const struct top_view_row views[TOP_VIEW_COUNT] = {
                         {"MATCHED", "matched", TOP_NUMBER, 3},
                         {"BY", "by", TOP_TEXT, 5},
                         {"REASON", "reason", TOP_NAME, 4},
+                        NODE_COLUMN,
                         {NULL, NULL, TOP_TEXT, 0},
                     },
                     ""},
@@ -107,6 +119,7 @@ static const struct top_view_row views[TOP_VIEW_COUNT] = {
                        {"CONNS", "open_connections", TOP_NUMBER, 7},
                        {"TRANSPORT", "transport", TOP_TEXT, 8},
                        {"CAUSE", "", TOP_CAUSE, 3},
+                       NODE_COLUMN,
                        {NULL, NULL, TOP_TEXT, 0},
                    },
                    ""},
@@ -125,7 +138,7 @@ size_t top_view_columns(enum top_view view)
         count++;
     }
     assert(count <= TOP_COLUMNS_MAX);
-    return count;
+    return count - 1;
 }
 
 bool top_column_is_number(const struct top_column *c)
@@ -387,9 +400,9 @@ const char *top_row_key(enum top_view view, const json_t *row, char ret[TOP_KEY_
         [TOP_LANES] = {"site", "source"},
     };
     const char *more = json_is_true(json_object_get(row, "other")) ? "\n" : "";
-    (void)snprintf(ret, TOP_KEY_TEXT, "%s\n%s%s", text_of(row, members[view][0]),
+    (void)snprintf(ret, TOP_KEY_TEXT, "%s\n%s%s\n%s", text_of(row, members[view][0]),
                    text_of(row, members[view][1]),
-                   view == TOP_LANES ? text_of(row, "transport") : more);
+                   view == TOP_LANES ? text_of(row, "transport") : more, text_of(row, "node"));
     return ret;
 }
 
@@ -397,15 +410,17 @@ json_t *top_ages(const json_t *rows)
 {
     json_t *all = json_array();
     for (size_t i = 0; i < sizeof(ages) / sizeof(ages[0]); i++) {
-        json_t *found = NULL, *row;
+        json_t *row;
+        long long recipients = 0, messages = 0;
         size_t at;
-        json_array_foreach(rows, at, row)
+        json_array_foreach(rows, at, row) /* of each node one */
         {
-            found = strcmp(text_of(row, "age"), ages[i]) == 0 ? row : found;
+            bool is_it = strcmp(text_of(row, "age"), ages[i]) == 0;
+            recipients += is_it ? number_of(row, "recipients") : 0;
+            messages += is_it ? number_of(row, "messages") : 0;
         }
-        found = found != NULL
-                    ? json_incref(found)
-                    : json_pack("{s:s, s:i, s:i}", "age", ages[i], "recipients", 0, "messages", 0);
+        json_t *found = json_pack("{s:s, s:I, s:I}", "age", ages[i], "recipients",
+                                  (json_int_t)recipients, "messages", (json_int_t)messages);
         (void)json_array_append_new(all, found); /* out of memory: a row less */
     }
     return all;

@@ -56,9 +56,10 @@ struct top_view_row {
 
 #define TOP_CELL_TEXT   600
 #define TOP_KEY_TEXT    600
-#define TOP_COLUMNS_MAX 12
+#define TOP_COLUMNS_MAX 13
 
 const struct top_view_row *top_view_row(enum top_view view) NONNULL_RET;
+/* Those that it has of one node; behind them stands one more, whose the row is. */
 size_t top_view_columns(enum top_view view);
 bool top_column_is_number(const struct top_column *c); /* stands to the right, sorts downwards */
 

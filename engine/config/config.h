@@ -149,6 +149,7 @@ struct config_listener {
 struct config_tenant {
     char *name;      /* as written; "*": all tenants without a section */
     char *verp;      /* LOCAL@DOMAIN of its return addresses; NULL: the transport's */
+    char *list_unsubscribe, *list_unsubscribe_url; /* as of a transport; NULL: the transport's */
     bool notices;    /* a notice is sent only when listener and tenant both say so */
     char *pool_name; /* NULL: the transport's */
     const struct config_egress_pool *pool; /* of that name, in the same snapshot */
@@ -290,6 +291,8 @@ struct config_transport {
     bool site_rollup;  /* destinations of one receiver are one site */
     char *source_pool; /* NULL: the system chooses the address */
     char *verp;        /* LOCAL@DOMAIN of its return addresses; NULL: senders stay */
+    char *list_unsubscribe;     /* LOCAL@DOMAIN of where to unsubscribe by mail; NULL: nowhere */
+    char *list_unsubscribe_url; /* template, by one click; NULL: nowhere */
     const struct config_egress_pool *pool; /* of that name, in the same snapshot */
     struct sched_config sched;             /* complete, except hash_seed (0): the engine's choice */
     struct config_smtp smtp;
@@ -399,7 +402,7 @@ struct config {
     const struct config_tenant **tenant_order; /* [tenant_count], sorted for config_tenant_find */
     const struct config_tenant *other_tenants; /* of "*"; NULL: no section */
     bool has_queue_limits;                     /* some of them */
-    bool has_verp;                             /* some transport or tenant has `verp` */
+    bool has_return_tokens; /* some transport or tenant has `verp`, or one to unsubscribe with */
     bool has_weights;                          /* some of them weigh other than 1 */
     struct config_suppression *suppressions;
     size_t suppression_count;
@@ -465,7 +468,14 @@ uint16_t config_tenant_weight(const struct config *c, struct slice name);
 #define CONFIG_VERP_LOCAL_MAX 15
 /* LOCAL@DOMAIN of the return addresses of a tenant's mail by a transport; NULL: its senders stay. */
 const char *config_verp(const struct config *c, size_t transport, struct slice tenant);
-/* Whether return addresses are of this domain. */
+/* What a tenant's mail by a transport says of unsubscribing. */
+struct config_unsubscribe {
+    const char *address; /* LOCAL@DOMAIN, without a token; NULL: none */
+    const char *url;     /* template; NULL: none */
+};
+struct config_unsubscribe config_unsubscribe(const struct config *c, size_t transport,
+                                             struct slice tenant);
+/* Whether return addresses, or those to unsubscribe at, are of this domain. */
 bool config_is_return_domain(const struct config *c, struct slice domain);
 /* Whether mail for the domain is heard here. */
 bool config_listener_receives(const struct config_listener *l, struct slice domain);

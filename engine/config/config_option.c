@@ -201,8 +201,8 @@ const struct config_option config_options[] = {
         "max_bytes", CLUSTER(max_bytes), "4G", MEGA(256),
         "The most that this node's log takes on each server. New mail is refused with 452 while "
         "the "
-        "queue takes more than two fifths of it, as keeping the log short needs as much again. Set "
-        "when the stream is made."),
+        "queue takes more than two fifths of it, as keeping the log short needs as much again. The "
+        "next start gives it to a log that there is."),
     TEXT("module", CLUSTER(module), NULL, "where it was installed", 4000,
          "The file of the module that speaks to the servers; loaded only where `node` is set."),
     /* --- http ------------------------------------------------------------------------------------- */
@@ -266,8 +266,8 @@ const struct config_option config_options[] = {
          "`dlvType`, `dlvSourceIp`, `dlvDestinationIp`, `dlvEsmtpAvailable`, `dlvSize`, `vmta` "
          "(the source), `jobId` (the campaign), `envId`, `queue` (domain/source), `vmtaPool`, "
          "`msgId`, `tenant`, `attempts`, `delay`, `replyClass` (what a refusal means), "
-         "`mailClass` (the message's class). `orcpt`, "
-         "`envId` and `dlvEsmtpAvailable` are "
+         "`mailClass` (the message's class), `dkim` (what became of its signatures), `dkimKeys` "
+         "(which keys signed it, with spaces between). `orcpt`, `envId` and `dlvEsmtpAvailable` are "
          "always empty. Times are in UTC."),
     SIZE("rotate_size", CSV(rotate_size), "256M", 0,
          "At this size the file becomes `PATH.N`, with N rising, and a new one begins. 0: never."),
@@ -290,7 +290,7 @@ const struct config_option config_options[] = {
     LIST("receives", LISTENER(receives), CONFIG_TYPE_TEXTS, "{}",
          "Domains whose mail is for us, from any client, without AUTH: it is told as an event, "
          "`OOB`, `Feedback` or `AutoReply`, and never relayed; 250 says that the event is on the "
-         "disk. A domain that some `verp` names takes return addresses that are still good, "
+         "disk. A domain that some `verp` or `list_unsubscribe` names takes return addresses that are still good, "
          "postmaster and abuse; others get 550. Any other domain takes all, as for complaints."),
     INT("smtpd_recipient_limit", LISTENER(smtpd_recipient_limit), "1000", 0, INT_MAX,
         "Recipients of one message; further ones are answered with 452. 0: no limit."),
@@ -409,6 +409,10 @@ const struct config_option config_options[] = {
     TEXT(
         "verp", TENANT(verp), NULL, "the transport's", 320,
         "The same as `verp` of a transport, for this tenant's mail, whichever transport it takes."),
+    TEXT("list_unsubscribe", TENANT(list_unsubscribe), NULL, "the transport's", 320,
+         "The same as `list_unsubscribe` of a transport, for this tenant's mail."),
+    TEXT("list_unsubscribe_url", TENANT(list_unsubscribe_url), NULL, "the transport's", 400,
+         "The same as `list_unsubscribe_url` of a transport, for this tenant's mail."),
     TEXT("transport", TENANT(transport_name), NULL, "the route's", 64,
          "The `transport` that this tenant's mail takes where route `\"*\"` matches, in place of "
          "that route's; its nexthop and its TLS level stay. Routes of domains go before it."),
@@ -537,7 +541,9 @@ const struct config_option config_options[] = {
         "Window of a destination that is new: connections that may be busy at a time. Never more "
         "than `destination_concurrency_limit`."),
     INT("destination_concurrency_limit", LANE(sched.destination_concurrency_limit), "20", 0,
-        INT_MAX, "Largest window. 0: no limit."),
+        INT_MAX,
+        "Largest window. 0: no limit. Where a provider or a domain sets it, the nodes of a "
+        "`cluster` have so many connections of that source together."),
     FEEDBACK("destination_concurrency_positive_feedback", LANE(positive_feedback), "1",
              "How much one success adds to the window: `NUMBER`, `NUMBER/NUMBER`, "
              "`NUMBER/concurrency` or, under the `readme` rule, `NUMBER/sqrt_concurrency`; the "
@@ -613,7 +619,7 @@ const struct config_option config_options[] = {
          "Messages to a site, all sources together."),
     INT("site_concurrency_limit", LANE(sched.site_concurrency_limit), "0", 0, 65535,
         "Connections of the transport to one site that carry mail, from all sources together. 0: "
-        "no limit."),
+        "no limit. In a `cluster` it is all connections, of all transports and nodes together."),
     BOOL("site_rollup", TRANSPORT(site_rollup), "yes",
          "Destinations whose mail goes to the same hosts are one *site*: they share one window, "
          "and connections where hosts and TLS allow it. What counts is the set of names that the "
@@ -641,6 +647,18 @@ const struct config_option config_options[] = {
         "The token is sealed, so that what comes back to it (`receives`) is believed. Mail with "
         "the null sender keeps it. "
         "Notices go to the message's own sender; what comes back later is told as an event alone."),
+    TEXT("list_unsubscribe", TRANSPORT(list_unsubscribe), NULL, "none", 320,
+         "`unsubscribe@DOMAIN`: signed mail (`dkim`) for one recipient, with a sender and without "
+         "such a field, gets `List-Unsubscribe: <mailto:unsubscribe+TOKEN@DOMAIN?subject=...>`, "
+         "sealed as for `verp`. Mail to that address (`receives`) takes the recipient off: see "
+         "`unsubscribe` of `suppression`. The part before the @ begins with unsubscribe, unsub, "
+         "optout, opt-out or leave."),
+    TEXT("list_unsubscribe_url", TRANSPORT(list_unsubscribe_url), NULL, "none", 400,
+         "The same by one click (RFC 8058), at a web server of yours: an https URL with `{token}` "
+         "in it, and maybe `{recipient}`, `{tenant}` and `{campaign}`, which are escaped. Such "
+         "mail gets `List-Unsubscribe-Post: List-Unsubscribe=One-Click` as well. The server hands "
+         "what is posted there on as mail to the address of `list_unsubscribe`, with the "
+         "recipient's address as its subject."),
     TEXT("source_pool", TRANSPORT(source_pool), NULL, "the system chooses the address", 64,
          "The `pool` from which connections take their source. Addresses that no source of the "
          "pool can reach are not tried."),

@@ -95,3 +95,17 @@ bool label_says(struct slice content, struct slice name, struct slice word)
     struct label label = {.len = 0};
     return label_find(content, name, &label) && slice_ieq(label_slice(&label), word);
 }
+
+bool label_is_unsubscribe(struct slice local)
+{
+    static const struct slice words[] = {SLICE("unsubscribe"), SLICE("unsub"), SLICE("optout"),
+                                         SLICE("opt-out"), SLICE("leave")};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        const size_t len = words[i].len;
+        if (local.len >= len && slice_ieq(slice_to(local, len), words[i]) &&
+            (local.len == len || memchr("+-=", local.data[len], 3) != NULL)) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -38,6 +38,10 @@ MUST_USE bool label_find(struct slice content, struct slice name, struct label *
 /* Whether it can be the name of a header field. */
 MUST_USE bool label_is_field_name(struct slice name);
 
+/* Whether a local part says that mail to it unsubscribes: "unsubscribe", "unsub", "optout", "opt-out" or
+ * "leave", alone or in front of a plus, minus or equals sign, in either case. */
+MUST_USE bool label_is_unsubscribe(struct slice local);
+
 /* Whether the first field of that name in the header says this word, in either case. */
 MUST_USE bool label_says(struct slice content, struct slice name, struct slice word);
 

@@ -201,6 +201,7 @@ static void set_bounds(const struct config_receiver *domain, struct policy *ret)
     bound_rate(domain, "max_message_rate", &own->max_message_rate, &ret->messages);
     bound_rate(domain, "site_message_rate", &own->site_message_rate, &ret->messages);
     bound_rate(domain, "max_recipient_rate", &own->max_recipient_rate, &ret->recipients);
+    bound_rate(domain, "max_message_quota", &own->max_message_quota, &ret->quota);
 }
 
 static void make_policy(const struct policy_table *t, uint32_t transport, size_t provider,
@@ -380,6 +381,12 @@ const struct policy *policy_find(const struct policy_table *t, uint32_t transpor
     size_t found = find_domain(t, domain);
     return found == t->config->domain_count ? base_policy(t, transport, provider)
                                             : domain_policy(t, transport, provider, found);
+}
+
+const struct config_receiver *policy_domain(const struct policy_table *t, struct slice domain)
+{
+    size_t found = find_domain(t, domain);
+    return found == t->config->domain_count ? NULL : &t->config->domains[found];
 }
 
 const struct policy *policy_of(const struct policy_table *t, uint32_t transport,

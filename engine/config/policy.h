@@ -52,8 +52,8 @@ struct policy {
     bool is_bounded;
     /* is_bounded: deliveries to the destination that are on their way at a time; 0: no bound. */
     int most_in_flight;
-    /* Likewise, from all sources together; all zero: no bound. */
-    struct rate_rule messages, recipients;
+    /* Likewise, from all sources together; all zero: no bound. The quota is also of all transports. */
+    struct rate_rule messages, recipients, quota;
 };
 
 /* errors   -ENOMEM
@@ -78,6 +78,9 @@ MUST_USE bool policy_is_by_domains(const struct policy_table *t, size_t provider
  * cost       a hash of the name; where it has a section, a walk over its few policies */
 const struct policy *policy_find(const struct policy_table *t, uint32_t transport, size_t provider,
                                  struct slice domain);
+
+/* The section of a domain, in any case; NULL: it has none. */
+const struct config_receiver *policy_domain(const struct policy_table *t, struct slice domain);
 
 /* That of a destination. One whose nexthop has brackets or a port is no provider's and no domain's.
  *

@@ -39,6 +39,8 @@ static const char *const column_names[ACCOUNT_COLUMN_COUNT] = {
     [ACCOUNT_DELAY] = "delay",
     [ACCOUNT_REPLY_CLASS] = "replyClass",
     [ACCOUNT_MAIL_CLASS] = "mailClass",
+    [ACCOUNT_DKIM] = "dkim",
+    [ACCOUNT_DKIM_KEYS] = "dkimKeys",
 };
 
 /* One event, parsed. */
@@ -296,6 +298,7 @@ static const char *member_of(enum account_column column)
         [ACCOUNT_DLV_SIZE] = "size",
         [ACCOUNT_REPLY_CLASS] = "bounce_classification",
         [ACCOUNT_MAIL_CLASS] = "mail_class",
+        [ACCOUNT_DKIM] = "dkim",
     };
     return members[column];
 }
@@ -307,6 +310,22 @@ static void put_member(struct buf *out, const json_t *value)
     } else {
         put_csv_number(out, value);
     }
+}
+
+/* "s1._domainkey.example.com s2._domainkey.example.com": names of the DNS, which have no space */
+static void put_keys(struct buf *out, const struct entry *e)
+{
+    const json_t *keys = json_object_get(e->event, "dkim_keys");
+    struct buf text;
+    buf_init(&text, 0);
+    for (size_t i = 0; i < json_array_size(keys); i++) {
+        const char *name = json_string_value(json_array_get(keys, i));
+        buf_append_str(&text, i == 0 ? "" : " ");
+        buf_append_str(&text, name == NULL ? "" : name);
+    }
+    put_csv_value(out, buf_slice(&text));
+    out->failed = out->failed || text.failed;
+    buf_fini(&text);
 }
 
 static void put_column(struct buf *out, const struct entry *e, enum account_column column)
@@ -331,6 +350,8 @@ static void put_column(struct buf *out, const struct entry *e, enum account_colu
         put_queue(out, e);
     } else if (column == ACCOUNT_VMTA_POOL) {
         put_csv_text(out, pool(e));
+    } else if (column == ACCOUNT_DKIM_KEYS) {
+        put_keys(out, e);
     } else {
         put_way(out, e, column);
     }

@@ -77,7 +77,7 @@ struct event {
     struct slice tls_verdict; /* "Untrusted", "Trusted", "Verified", "DANE", "STS" */
     bool is_tls_resumed;      /* written when true */
     bool is_ambiguous;        /* the last reply was lost: the peer may have it; written when true */
-    struct slice report;      /* a JSON object: what a report said; "": this tells of none */
+    struct slice members;     /* further members as JSON, each behind its comma; never escaped */
     const struct event_stamps *stamps; /* NULL: no delays; Delivery and failures have them */
     unsigned delay_resolution;         /* delay_logging_resolution_limit: decimals, 0 to 6 */
 };

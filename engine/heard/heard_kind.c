@@ -2,6 +2,8 @@
  * Called by heard.c. Must not look at tokens: whether we wrote the original decides nothing here. */
 #include "engine/heard/heard_kind.h"
 
+#include "engine/config/label.h"
+
 #include <string.h>
 #include <strings.h>
 
@@ -82,19 +84,8 @@ static bool is_wish(struct slice subject)
 /* A wish as all that the subject says, or the address that it was sent to. */
 static bool is_unsubscribe(const struct heard *r, struct slice recipient)
 {
-    static const char *const locals[] = {"unsubscribe", "unsub", "optout",
-                                         "opt-out",     "leave", NULL};
-    if (is_wish(slice_of(r->subject))) {
-        return true;
-    }
-    for (size_t i = 0; locals[i] != NULL; i++) {
-        size_t len = strlen(locals[i]);
-        if (recipient.len > len && strncasecmp(recipient.data, locals[i], len) == 0 &&
-            strchr("@+-=", recipient.data[len]) != NULL) {
-            return true;
-        }
-    }
-    return false;
+    size_t at = slice_find(recipient, '@');
+    return is_wish(slice_of(r->subject)) || label_is_unsubscribe(slice_to(recipient, at));
 }
 
 static void settle_kind(struct heard *r, enum heard_kind kind, const char *shape)
@@ -133,5 +124,9 @@ void heard_decide(struct heard_parts *parts, struct slice recipient)
     }
     if (r->kind == HEARD_AUTO_REPLY || r->kind == HEARD_UNSUBSCRIBE) {
         heard_note_address(r, slice_of(r->from)); /* it is the recipient who writes */
+    }
+    if (r->kind == HEARD_UNSUBSCRIBE) {
+        /* Maybe from an address that the mail was sent on to; our links name the one it was for. */
+        heard_note_addresses(r, slice_of(r->subject));
     }
 }

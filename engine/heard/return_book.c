@@ -268,25 +268,34 @@ static uint32_t number_of(const struct return_names *names, struct slice tenant,
     return number != 0 ? number : RETURN_TOKEN_NUMBER_MAX;
 }
 
-size_t return_book_address(const struct return_book *b, struct slice base,
-                           const struct return_subject *subject,
-                           char ret[static RETURN_ADDRESS_MAX])
+bool return_book_token(const struct return_book *b, const struct return_subject *subject,
+                       char ret[static RETURN_TOKEN_LEN])
 {
     const struct return_keys *keys = return_book_keys(b);
     const struct return_names *names = return_book_names(b);
     const struct return_key *key = keys == NULL ? NULL : return_keys_for(keys, subject->begun);
-    size_t at = slice_find(base, '@');
-    if (key == NULL || base.len + 1 + RETURN_TOKEN_LEN > RETURN_ADDRESS_MAX) {
-        return 0;
+    if (key == NULL) {
+        return false;
     }
     struct return_token token = {.message = subject->message, .recipient = subject->recipient};
     token.tenant = number_of(names, subject->tenant, SLICE(""));
     if (subject->campaign.len > 0) {
         token.campaign = number_of(names, subject->tenant, subject->campaign);
     }
+    return return_token_write(&token, key, subject->address, ret) == 0;
+}
+
+size_t return_book_address(const struct return_book *b, struct slice base,
+                           const struct return_subject *subject,
+                           char ret[static RETURN_ADDRESS_MAX])
+{
+    size_t at = slice_find(base, '@');
+    if (base.len + 1 + RETURN_TOKEN_LEN > RETURN_ADDRESS_MAX) {
+        return 0;
+    }
     memcpy(ret, base.data, at);
     ret[at] = '+';
-    if (return_token_write(&token, key, subject->address, ret + at + 1) != 0) {
+    if (!return_book_token(b, subject, ret + at + 1)) {
         return 0;
     }
     memcpy(ret + at + 1 + RETURN_TOKEN_LEN, base.data + at, base.len - at);

@@ -10,6 +10,7 @@
 #include "base/attr.h"
 #include "base/slice.h"
 #include "engine/heard/return_keys.h"
+#include "engine/heard/return_token.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,6 +52,9 @@ struct return_subject {
     struct slice tenant, campaign;
     struct slice address;
 };
+/* Write its token. Thread: as return_book_keys. false: there are no keys, or no memory */
+MUST_USE bool return_book_token(const struct return_book *b, const struct return_subject *subject,
+                                char ret[static RETURN_TOKEN_LEN]);
 /* Write LOCAL+TOKEN@DOMAIN for `base`, which is LOCAL@DOMAIN. Thread: as return_book_keys.
  * returns  its length; 0: there are no keys, or no memory: the sender stays as it is */
 MUST_USE size_t return_book_address(const struct return_book *b, struct slice base,

@@ -194,6 +194,13 @@ void api_put(struct api_call *c, json_t *object)
     c->count++;
 }
 
+void api_put_text(struct api_call *c, struct slice object)
+{
+    buf_append_slice(&c->out, object);
+    buf_append_char(&c->out, '\n');
+    c->count++;
+}
+
 void api_end(struct api_call *c, bool has_more)
 {
     api_end_with(c, has_more, NULL);

@@ -29,7 +29,16 @@ enum api_place {
     API_SLOW,   /* the other clerk: walks through the spool */
 };
 
+/* What of a route may be asked of other nodes of a cluster; each goes further than the one before. */
+enum api_reach {
+    API_HERE,      /* nothing */
+    API_ANY_NODE,  /* parameter `node`: of one, named */
+    API_ALL_NODES, /* and `nodes`: of all; rows stand node after node */
+    API_BY_ID,     /* the same; rows are in the order of their member `id` over all nodes */
+};
+
 struct api_call;
+struct buf;
 struct clerk;
 typedef void api_handler(struct clerk *k, struct api_call *c);
 
@@ -44,6 +53,7 @@ struct api_route {
     api_handler *run;
     const char *const *params; /* NULL-terminated names of the query parameters; NULL: none */
     const char *summary;
+    enum api_reach reach;
     bool takes_message; /* POST: its body may be message/rfc822 and is not parsed */
     bool takes_lines;   /* POST: its body may be text/csv or application/x-ndjson, likewise */
     bool is_open;       /* needs no token */
@@ -71,6 +81,11 @@ MUST_USE bool api_param_number(struct api_call *c, const char *name, uint64_t mi
 MUST_USE bool api_param_span(struct api_call *c, const char *name, usec_t initial, usec_t *ret);
 /* "limit", 1 to API_LIST_MAX. */
 MUST_USE bool api_param_limit(struct api_call *c, uint64_t *ret);
+/* Whether another node is asked as well, or instead (API_ANY_NODE and further). */
+MUST_USE bool api_is_for_nodes(const struct api_call *c);
+/* Its path and parameters, encoded as in a request line, but for `node` and `nodes`. */
+void api_put_target(const struct api_call *c, struct buf *ret);
+enum api_reach api_reach_of(const struct api_call *c);
 /* The JSON object that was sent, or NULL when the body is empty or no JSON was expected. */
 const json_t *api_body(const struct api_call *c);
 /* The body as it came. */
@@ -93,6 +108,8 @@ MUST_USE bool api_is_deserted(const struct api_call *c);
 
 /* A line of a list; takes the reference. NULL: out of memory, the answer then becomes an error. */
 void api_put(struct api_call *c, json_t *object);
+/* The same, of an object that is text already, without LF. */
+void api_put_text(struct api_call *c, struct slice object);
 void api_end(struct api_call *c, bool has_more);
 /* The same with further members for the last line; takes the reference. */
 void api_end_with(struct api_call *c, bool has_more, json_t *members);

@@ -65,6 +65,7 @@ struct api_call {
 
     /* of a call from inside; constant */
     const char *method;
+    bool is_from_node; /* of the cluster, see inner_call.h */
     inner_call_answer *inner_answer;
     void *inner_ctx;
 

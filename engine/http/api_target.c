@@ -99,6 +99,55 @@ struct api_call *api_call_new(const char *target)
     return c;
 }
 
+/* --- other nodes ------------------------------------------------------------------------------ */
+
+static bool is_about_nodes(const struct api_pair *p)
+{
+    return strcmp(p->name, "node") == 0 || strcmp(p->name, "nodes") == 0;
+}
+
+bool api_is_for_nodes(const struct api_call *c)
+{
+    bool is_found = false;
+    for (size_t i = 0; i < c->pair_count; i++) {
+        is_found = is_found || is_about_nodes(&c->pairs[i]);
+    }
+    return is_found && api_reach_of(c) != API_HERE;
+}
+
+enum api_reach api_reach_of(const struct api_call *c)
+{
+    return c->route == NULL ? API_HERE : c->route->reach;
+}
+
+static void append_percent(struct buf *b, struct slice text)
+{
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.data[i] != '\0' && strchr(plain, text.data[i]) != NULL) {
+            buf_append_char(b, text.data[i]);
+        } else {
+            buf_printf(b, "%%%02X", (unsigned char)text.data[i]);
+        }
+    }
+}
+
+void api_put_target(const struct api_call *c, struct buf *ret)
+{
+    char gap = '?';
+    append_percent(ret, c->path);
+    for (size_t i = 0; i < c->pair_count; i++) {
+        if (!is_about_nodes(&c->pairs[i])) {
+            buf_append_char(ret, gap);
+            append_percent(ret, slice_of(c->pairs[i].name));
+            buf_append_char(ret, '=');
+            append_percent(ret, c->pairs[i].value);
+            gap = '&';
+        }
+    }
+}
+
 /* --- routes ----------------------------------------------------------------------------------- */
 
 static bool path_fits(const char *pattern, struct slice path, struct slice *ret_argument)

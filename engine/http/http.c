@@ -218,6 +218,11 @@ void http_set_suppressor(struct http *h, const struct http_suppressor *suppresso
     h->suppressor = *suppressor;
 }
 
+void http_set_gatherer(struct http *h, const struct http_gatherer *gatherer)
+{
+    h->gatherer = *gatherer;
+}
+
 void http_set_injector(struct http *h, const struct http_injector *injector)
 {
     h->injector = *injector;

@@ -61,6 +61,15 @@ struct http_suppressor {
     void (*drop)(struct suppress_batch *b);
 };
 void http_set_suppressor(struct http *h, const struct http_suppressor *suppressor);
+/* Who asks other nodes of the cluster: takes calls that are for them (api_is_for_nodes), on the http
+ * thread and without waiting. It gives each back by LETTER_ANSWER, if not, the http thread answers it when
+ * it ends. false: it is answered already. */
+struct http_gatherer {
+    bool (*take)(void *ctx, struct api_call *c);
+    void *ctx;
+};
+/* Before http_start; without one there is no cluster. */
+void http_set_gatherer(struct http *h, const struct http_gatherer *gatherer);
 /* Before http_start. */
 void http_set_injector(struct http *h, const struct http_injector *injector);
 /* Workers and clerks exist. */

@@ -125,6 +125,19 @@ void http_caller_check(const struct http_door *d, struct api_call *c)
     }
 }
 
+void http_caller_check_inner(struct api_call *c)
+{
+    unsigned needed = api_route_right(c->route);
+    if (!c->is_from_node) {
+        return;
+    }
+    if ((c->rights & needed) != needed || c->route->reach == API_HERE || api_is_for_nodes(c)) {
+        api_deny(c, DENIAL_RIGHT, "nodes do not ask each other for this");
+    } else if (c->tenant.len > 0 && !c->route->is_tenants) {
+        api_deny(c, DENIAL_TENANT, "this is about all tenants");
+    }
+}
+
 void http_caller_note(const struct http_door *d, const struct api_call *c)
 {
     uint64_t silent;

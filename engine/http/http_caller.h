@@ -17,6 +17,8 @@ void http_caller_take(const struct http_door *d, struct api_call *c);
 MUST_USE bool http_caller_is_own_page(const struct http_door *d, struct api_call *c);
 /* Behind the routing: whoever asks may not, and the call is answered with 401 or 403. */
 void http_caller_check(const struct http_door *d, struct api_call *c);
+/* The same of a call from inside. */
+void http_caller_check_inner(struct api_call *c);
 /* When a call is answered: a refusal because of who asks is counted and logged. */
 void http_caller_note(const struct http_door *d, const struct api_call *c);
 

@@ -289,6 +289,23 @@ static int socket_of(struct MHD_Connection *connection)
     return info == NULL ? -1 : info->connect_fd;
 }
 
+/* false: it is answered already */
+static bool ask_nodes(struct http *h, struct api_call *c)
+{
+    if (h->gatherer.take == NULL) {
+        api_error(c, 404, "missing",
+                  "this daemon is in no cluster; its configuration has no cluster { node }");
+        return false;
+    }
+    c->stage = API_STAGE_RUNNING; /* before it is another thread's */
+    list_push_back(&h->running, &c->link);
+    if (!h->gatherer.take(h->gatherer.ctx, c)) {
+        list_remove(&c->link);
+        return false;
+    }
+    return true;
+}
+
 bool http_exchange_run(struct http *h, struct api_call *c)
 {
     if (!api_is_answered(c) && post_must_end(&h->post)) {
@@ -298,6 +315,9 @@ bool http_exchange_run(struct http *h, struct api_call *c)
     }
     if (!api_is_answered(c)) {
         api_call_take_body(c);
+    }
+    if (!api_is_answered(c) && api_is_for_nodes(c)) {
+        return !ask_nodes(h, c);
     }
     if (!api_is_answered(c) && c->route->place == API_INLINE) {
         c->route->run(&h->self, c);
@@ -522,6 +542,9 @@ void http_exchange_begin_inner(struct http *h, struct api_call *c)
 {
     if (!api_is_answered(c)) {
         api_call_route(c, c->method, h->routes, h->route_count);
+    }
+    if (!api_is_answered(c)) {
+        http_caller_check_inner(c);
     }
     if (http_exchange_run(h, c)) {
         http_exchange_end_inner(c);

@@ -46,6 +46,7 @@ struct http {
     size_t route_count;
     struct http_injector injector;
     struct http_suppressor suppressor;
+    struct http_gatherer gatherer; /* take NULL: there is no cluster */
 
     /* main only */
     struct http_door **newest; /* [config->http_door_count]: the last one of each section */

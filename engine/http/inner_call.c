@@ -23,8 +23,10 @@ int inner_call_make(struct http *h, const struct inner_request *r, inner_call_an
     c->inner_answer = answer;
     c->inner_ctx = ctx;
     (void)snprintf(c->type, sizeof(c->type), "%s", r->type); /* a literal that fits */
-    (void)snprintf(c->who, sizeof(c->who), "program");
-    c->rights = TOKEN_ALL;
+    (void)snprintf(c->who, sizeof(c->who), r->is_from_node ? "node" : "program");
+    c->rights = r->is_from_node ? TOKEN_LOOK : TOKEN_ALL;
+    c->is_from_node = r->is_from_node;
+    c->tenant = r->tenant;
     buf_append_slice(&c->in, r->body);
     if (c->in.failed) {
         api_call_free(c);

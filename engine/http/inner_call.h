@@ -1,10 +1,12 @@
 /* Calls of the operators' interface from inside the process: made on any thread, they go the way of
- * those that come by HTTP, without a door, and are trusted as the control socket's are. */
+ * those that come by HTTP, without a door, and are trusted as the control socket's are, but for those
+ * that another node asks. */
 #ifndef ENGINE_INNER_CALL_H
 #define ENGINE_INNER_CALL_H
 
 #include "base/attr.h"
 #include "base/slice.h"
+#include "engine/config/label.h"
 #include "engine/http/api.h"
 
 struct http;
@@ -14,6 +16,10 @@ struct inner_request {
     const char *target; /* path and query, percent-encoded */
     const char *type;   /* Content-Type of the body, a literal; "" without one */
     struct slice body;
+    /* Asked by another node of the cluster: it may look, for a tenant where it says one, as a token of
+     * that tenant; and of routes only that have a reach (api.h). */
+    bool is_from_node;
+    struct label tenant; /* len 0: none */
 };
 
 /* Make a call; answer(ctx, ...) comes on the http thread, which must run. What the request points

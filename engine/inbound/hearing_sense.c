@@ -210,6 +210,10 @@ static void write_line(struct sense *s, enum event_type type, const struct sense
     char id[MESSAGE_ID_TEXT] = "";
     json_t *report = report_object(s, r);
     char *text = json_dumps(report, JSON_COMPACT);
+    struct buf members;
+    buf_init(&members, 0);
+    buf_append_str(&members, ",\"report\":");
+    buf_append_str(&members, text == NULL ? "{}" : text);
     if (s->origin.is_known) {
         message_id_format(s->origin.token.message, id);
     }
@@ -222,7 +226,7 @@ static void write_line(struct sense *s, enum event_type type, const struct sense
         .event_time = one->received,
         .tenant = s->origin.tenant,
         .campaign = s->origin.campaign,
-        .report = text == NULL ? SLICE("") : slice_of(text),
+        .members = buf_slice(&members),
         .bounce_classification = slice_of(reply_class_text(sensed->meaning.class)),
     };
     if (r != NULL) {
@@ -233,7 +237,8 @@ static void write_line(struct sense *s, enum event_type type, const struct sense
         event.response.content = slice_of(r->diagnostic);
     }
     event_format(&one->lines, &event);
-    one->lines.failed |= text == NULL;
+    one->lines.failed |= text == NULL || members.failed;
+    buf_fini(&members);
     free(text);
     json_decref(report);
 }

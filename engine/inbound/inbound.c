@@ -51,7 +51,7 @@ static void free_session(struct inbound *c)
 static void end_inbound(struct inbound *c)
 {
     struct worker *w = c->worker;
-    poller_remove(&w->poller, &c->watch);
+    poller_leave(&w->poller, &c->watch);
     timeout_remove(&w->timeouts, &c->timer);
     stream_close(&c->stream);
     list_remove(&c->ready.link);

@@ -7,7 +7,7 @@
  *   until?              when that ends by itself, or is looked at again
  *   suspended?          {order, until, reason}: a standing order of that number keeps mail from the source
  *   window, busy, connections, idle, in_flight    with a transport
- *   waits?              {for: "pace" | "rate" | "share" | "quota" | "ceiling" | "closed" | "paused", of: "lane" |
+ *   waits?              {for: "pace" | "rate" | "share" | "connections" | "quota" | "ceiling" | "closed" | "paused", of: "lane" |
  *                       "site" | "source" | "tenant" | "domain", until?}: what its next message waits
  *                       for; share: of a rate that the nodes of a cluster share
  *   paces?              [{of: "messages" | "recipients" | "connects", per_second, until?, CAUSE}]

@@ -155,11 +155,13 @@ static int set_meter(struct limits *l, struct limits_lane *lane, enum limit_owne
     if (old != NULL) {
         limits_meter_drop(l, old);
     }
-    lane->meters[owner] = m;
-    if (m != NULL && !limits_meter_is_limited(m)) {
+    limits_seats_leave(lane, owner);
+    bool is_limited = m != NULL && limits_meter_is_limited(m);
+    if (m != NULL && !is_limited) {
         limits_meter_drop(l, m);
-        lane->meters[owner] = NULL;
     }
+    lane->meters[owner] = is_limited ? m : NULL;
+    limits_seats_join(lane, owner);
     return 0;
 }
 
@@ -268,6 +270,7 @@ void limits_release(struct limits_hold *h, usec_t now)
     while (h->open > 0) {
         limits_count_disconnected(l, h, now);
     }
+    limits_seats_count(lane, -(int)h->connecting, 0);
     lane->connecting -= h->connecting;
     if (lane->learned != NULL && lane->learned->prober == h) {
         limits_probe_ended(l, lane, now);

@@ -59,6 +59,9 @@ struct limit_rates {
     struct rate_rule messages, recipients, connects;
     struct rate_rule quota;            /* of messages, in an hour or a day */
     const struct quota_warmup *warmup; /* instead of a quota; copied; NULL: none */
+    /* Connections at a time, of all nodes together; where no nodes share limits it says nothing. Of a
+     * lane or a site. */
+    uint32_t connections;
 };
 
 /* What holds for a lane. Where borrowers bring different rates for the same lane, site or source, the
@@ -123,6 +126,7 @@ struct limit_state {
     usec_t until;              /* of a closed lane: from then on one entry at a time */
     uint32_t most_connections; /* of all borrowers together; 0: no ceiling */
     uint32_t most_messages;    /* on one connection; 0: no ceiling */
+    bool is_emptied; /* nothing is lent to it, and its connections are to end as soon as they can */
 };
 
 enum limit_change_kind {
@@ -153,7 +157,7 @@ enum limit_owner {
     LIMIT_OF_SITE,
     LIMIT_OF_SOURCE,
     LIMIT_OF_TENANT,
-    LIMIT_OF_DOMAIN, /* inside a provider: a further bound on one destination */
+    LIMIT_OF_DOMAIN, /* inside a provider: a further bound on one destination; its quota */
     LIMIT_OWNER_COUNT
 };
 
@@ -202,6 +206,24 @@ void limits_meter_repay(struct limits_borrower *b, struct limits_meter *m,
 void limits_meter_give_back(struct limits *l, struct limits_meter *m,
                             const struct limit_units *unsent, usec_t sent_wall);
 
+/* --- the quota of a domain inside a provider --------------------------------------------------- */
+
+struct limit_domain {
+    struct slice name; /* in lower case; at most LIMITS_NAME_MAX bytes */
+    struct rate_rule quota;
+    uint64_t serial; /* as in limit_rules */
+};
+struct limit_domain_answer {
+    bool is_taken;      /* this one may go; also without memory to count it */
+    usec_t until, turn; /* monotonic: when to ask for the next one, and when there is likely to be
+                          * room for it; 0: at once */
+};
+/* A message goes to the domain, from whatever source. Any thread. */
+void limits_domain_take(struct limits *l, const struct limit_domain *domain, usec_t now,
+                        usec_t wall, struct limit_domain_answer *ret);
+/* It came back unsent, or its receiver throttled it. sent_wall: when it was taken */
+void limits_domain_give_back(struct limits *l, struct slice name, usec_t sent_wall);
+
 /* Where a meter stands, for reports. */
 struct limits_meter_view {
     struct rate_rule messages, recipients, quota; /* count 0: none */
@@ -236,7 +258,8 @@ enum limit_cause {
     LIMIT_BY_CEILING,
     LIMIT_BY_RATE,
     LIMIT_BY_QUOTA,
-    LIMIT_BY_SHARE, /* of a rate that other nodes use too */
+    LIMIT_BY_SHARE,       /* of a rate or quota that other nodes use too */
+    LIMIT_BY_CONNECTIONS, /* of a limit of them that other nodes use too */
     LIMIT_CAUSE_COUNT
 };
 /* "closed", "paused", "pace", ...; "" for LIMIT_NO_CAUSE; static */

@@ -130,6 +130,7 @@ static void describe_lane(const struct limits_hold *h, struct limit_change *ret)
     const struct limits_learned *learned = h->lane->learned;
     ret->kind = LIMIT_CHANGED_LANE;
     ret->state = h->lane->shown;
+    limits_seats_cap(h, &ret->state);
     const struct limits_fact *fact = learned == NULL ? NULL : learned->facts[LIMITS_FACT_CLOSED];
     if (ret->state.is_closed && fact != NULL) {
         limits_copy_text(ret->reason, sizeof(ret->reason), slice_of(fact->text));

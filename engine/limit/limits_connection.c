@@ -12,6 +12,7 @@ void limits_count_connect_ended(struct limits_hold *h)
     if (h->connecting > 0) {
         h->connecting--;
         h->lane->connecting--;
+        limits_seats_count(h->lane, -1, 0);
     }
 }
 
@@ -24,6 +25,7 @@ void limits_connected(struct limits_hold *h, usec_t sent_at, usec_t now)
     struct limits_learned *learned = lane->learned;
     limits_count_connect_ended(h);
     h->open++;
+    limits_seats_count(lane, 0, 1);
     atomic_fetch_add_explicit(&lane->figure->connects, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&lane->figure->connections, 1, memory_order_relaxed);
     ceiling_count_opened(&lane->connections, learned == NULL ? &none : &learned->connections, now);
@@ -56,18 +58,19 @@ static void call_waiting(struct limits_lane *lane)
 void limits_not_connected(struct limits_hold *h, usec_t now)
 {
     struct limits *l = h->borrower->limits;
-    (void)now;
     limits_enter(l);
     limits_count_connect_ended(h);
+    limits_seats_closed(l, h->lane, now);
     call_waiting(h->lane);
     limits_leave_lock(l);
 }
 
 void limits_count_disconnected(struct limits *l, struct limits_hold *h, usec_t now)
 {
-    (void)l;
     assert(h->open > 0);
     h->open--;
+    limits_seats_count(h->lane, 0, -1);
+    limits_seats_closed(l, h->lane, now);
     atomic_fetch_sub_explicit(&h->lane->figure->connections, 1, memory_order_relaxed);
     ceiling_count_closed(&h->lane->connections, now);
 }

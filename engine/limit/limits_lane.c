@@ -237,6 +237,7 @@ void limits_free_lane(struct limits *l, struct limits_lane *lane)
     free_learned(l, lane);
     for (unsigned i = 0; i <= LIMIT_OF_SOURCE; i++) {
         if (lane->meters[i] != NULL) {
+            limits_seats_leave(lane, i);
             limits_meter_drop(l, lane->meters[i]);
         }
     }

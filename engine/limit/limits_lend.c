@@ -89,6 +89,47 @@ static bool lane_permits(struct lending *g)
     return true;
 }
 
+/* A limit of connections that all nodes share, of the lane or its site; NULL: there is none. */
+static struct limits_meter *seats_at(const struct lending *g, unsigned owner)
+{
+    struct limits_meter *m = g->lane->meters[owner];
+    return m != NULL && m->seats.limit > 0 ? m : NULL;
+}
+
+/* Without a part of it nothing goes, not by connections that are there either: they are to end. */
+static bool seats_permit(struct lending *g) ON_ROLE(g->limits->lock)
+{
+    for (unsigned i = 0; i < LIMITS_SEATS; i++) {
+        struct limits_meter *m = seats_at(g, i);
+        usec_t due = m == NULL ? 0 : limits_part_due(m, LIMITS_PART_CONNECTIONS, g->now);
+        if (due > 0) {
+            (void)limits_seats_refuse(g->limits, m, g->hold, at_most(g->ask->connects), g->now);
+            return refuse(g, due, LIMIT_BY_CONNECTIONS, m->owner);
+        }
+    }
+    return true;
+}
+
+static bool lend_seats(struct lending *g) ON_ROLE(g->limits->lock)
+{
+    for (unsigned i = 0; i < LIMITS_SEATS; i++) {
+        struct limits_meter *m = seats_at(g, i);
+        if (m == NULL) {
+            continue;
+        }
+        uint32_t wanted = g->least[PACE_CONNECTS];
+        uint32_t room = limits_seats_room(m, g->hold, wanted, g->now);
+        if (room == 0) {
+            usec_t due = limits_seats_refuse(g->limits, m, g->hold, wanted, g->now);
+            return refuse(g, due, LIMIT_BY_CONNECTIONS, m->owner);
+        }
+        g->is_bound[PACE_CONNECTS] = true;
+        note_binding(g, room, wanted, LIMIT_BY_CONNECTIONS, m->owner);
+        g->least[PACE_CONNECTS] = room;
+    }
+    return true;
+}
+
 /* --- quotas and rates ------------------------------------------------------------------------- */
 
 static bool lend_quotas(struct lending *g)
@@ -96,11 +137,12 @@ static bool lend_quotas(struct lending *g)
     for (uint32_t i = 0; i < g->meter_count; i++) {
         struct limits_meter *m = g->meters[i];
         uint32_t wanted = g->least[PACE_MESSAGES];
-        usec_t due = quota_lend(&m->quota, wanted, g->wall, &g->quotas[i]);
+        const struct limits_moment at = {g->now, g->wall};
+        enum limit_cause why;
+        usec_t due = limits_quota_lend(m, wanted, &at, &g->quotas[i], &why);
         if (due > 0) {
             usec_t wait = due == USEC_NEVER ? USEC_NEVER - g->now : due - g->wall;
-            (void)refuse(g, g->now + (wait < QUOTA_RECHECK ? wait : QUOTA_RECHECK), LIMIT_BY_QUOTA,
-                         m->owner);
+            (void)refuse(g, g->now + (wait < QUOTA_RECHECK ? wait : QUOTA_RECHECK), why, m->owner);
             g->ret->turn = g->now + wait;
             return false;
         }
@@ -176,6 +218,7 @@ static bool lend_pace(struct lending *g, enum pace_unit unit)
 static void forget_connects(struct limits_hold *h, usec_t now)
 {
     if (h->connecting > 0 && now - h->connect_lent_at > CONNECT_SPAN) {
+        limits_seats_count(h->lane, -(int)h->connecting, 0);
         h->lane->connecting -= h->connecting;
         h->connecting = 0;
     }
@@ -221,7 +264,7 @@ static void trim(struct lending *g, enum pace_unit unit, uint32_t keep)
         }
         struct quota_loan *quota = &g->quotas[i];
         if (unit == PACE_MESSAGES && quota->left > keep) {
-            quota_give_back(&g->meters[i]->quota, quota->left - keep, quota->window);
+            limits_quota_return(g->meters[i], quota->left - keep, quota->window);
             quota->left = keep;
         }
     }
@@ -238,13 +281,14 @@ static bool bounds_connects(const struct lending *g)
     bool is_bound =
         pace_of(g, PACE_CONNECTS) != NULL || (learned != NULL && learned->connections.limit > 0);
     for (uint32_t i = 0; i < g->meter_count; i++) {
-        is_bound = is_bound || g->meters[i]->rates[PACE_CONNECTS].rule.count > 0;
+        is_bound = is_bound || g->meters[i]->rates[PACE_CONNECTS].rule.count > 0 ||
+                   g->meters[i]->seats.limit > 0;
     }
     return is_bound;
 }
 
 /* Connects are lent beside the rest: entries may go by the connections that are there. */
-static bool lend_connects(struct lending *g)
+static bool lend_connects(struct lending *g) ON_ROLE(g->limits->lock)
 {
     struct limit_grant before = *g->ret;
     usec_t when = g->when;
@@ -253,7 +297,8 @@ static bool lend_connects(struct lending *g)
         g->is_bound[PACE_CONNECTS] = bounds_connects(g);
         return true;
     }
-    if (lend_rates(g, PACE_CONNECTS) && lend_ceiling(g) && lend_pace(g, PACE_CONNECTS)) {
+    if (lend_seats(g) && lend_rates(g, PACE_CONNECTS) && lend_ceiling(g) &&
+        lend_pace(g, PACE_CONNECTS)) {
         return true;
     }
     trim(g, PACE_CONNECTS, 0);
@@ -329,6 +374,7 @@ static void keep_loan(struct lending *g)
     for (unsigned i = 0; i < LIMITS_UNITS; i++) {
         loan->is_paced[i] = g->paces[i].left > 0;
     }
+    limits_seats_count(g->lane, (int)loan->lent.connects, 0);
     g->lane->connecting += loan->lent.connects;
     g->hold->connecting += loan->lent.connects;
     g->hold->connect_lent_at = g->now;
@@ -356,7 +402,8 @@ static bool is_ample(const struct lending *g)
                 return false;
             }
         }
-        if (quota_left(&g->meters[i]->quota, g->wall) != UINT64_MAX) {
+        if (quota_left(&g->meters[i]->quota, g->wall) != UINT64_MAX ||
+            g->meters[i]->seats.limit > 0) {
             return false;
         }
     }
@@ -438,9 +485,10 @@ void limits_lend(struct limits_hold *h, const struct limit_ask *ask, usec_t now,
     if (ask->recipients == 0 || pace_of(&g, PACE_RECIPIENTS) != NULL) {
         g.least[PACE_RECIPIENTS] = RATE_AMOUNT_MAX; /* a pace watches whether it is what binds */
     }
-    bool is_lent = lane_permits(&g) && lend_quotas(&g) && lend_rates(&g, PACE_MESSAGES) &&
-                   lend_rates(&g, PACE_RECIPIENTS) && lend_connects(&g) &&
-                   lend_pace(&g, PACE_RECIPIENTS) && lend_pace(&g, PACE_MESSAGES);
+    bool is_lent = lane_permits(&g) && seats_permit(&g) && lend_quotas(&g) &&
+                   lend_rates(&g, PACE_MESSAGES) && lend_rates(&g, PACE_RECIPIENTS) &&
+                   lend_connects(&g) && lend_pace(&g, PACE_RECIPIENTS) &&
+                   lend_pace(&g, PACE_MESSAGES);
     if (is_lent) {
         grant(&g);
     } else {

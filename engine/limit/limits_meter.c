@@ -21,12 +21,13 @@ static bool has_quota(const struct quota *q)
 bool limit_rates_are_none(const struct limit_rates *rates)
 {
     return rates->messages.count == 0 && rates->recipients.count == 0 &&
-           rates->connects.count == 0 && rates->quota.count == 0 && rates->warmup == NULL;
+           rates->connects.count == 0 && rates->quota.count == 0 && rates->warmup == NULL &&
+           rates->connections == 0;
 }
 
 bool limits_meter_is_limited(const struct limits_meter *m)
 {
-    bool is_limited = has_quota(&m->quota);
+    bool is_limited = has_quota(&m->quota) || m->seats.limit > 0;
     for (unsigned i = 0; i < LIMITS_UNITS; i++) {
         is_limited = is_limited || m->rates[i].rule.count > 0;
     }
@@ -103,6 +104,20 @@ static void change_rate(struct rate *r, struct rate *gone, const struct rate_rul
     rate_change(r, rule, now);
 }
 
+/* The smaller one holds; 0: no limit. */
+static int set_connections(struct limits *l, struct limits_meter *m, uint32_t limit, bool is_newer)
+    ON_ROLE(l->lock)
+{
+    uint32_t is = m->seats.limit;
+    if (!l->parts.is_on || limit == is || !(is_newer || (limit > 0 && (is == 0 || limit < is)))) {
+        return 0;
+    }
+    const struct rate_rule rule = {.count = limit};
+    int err = limits_part_configure(l, m, LIMITS_PART_CONNECTIONS, &rule);
+    m->seats.limit = err == 0 ? limit : is;
+    return err;
+}
+
 static int set_rates(struct limits *l, struct limits_meter *m,
                      const struct limits_meter_rules *rules, usec_t now) ON_ROLE(l->lock)
 {
@@ -115,6 +130,8 @@ static int set_rates(struct limits *l, struct limits_meter *m,
     }
     bool is_newer = rules->serial > m->serial || m->references == 0;
     int err = set_quota(m, rates, is_newer);
+    err = err != 0 ? err : limits_chunk_configure(l, m);
+    err = err != 0 ? err : set_connections(l, m, rates->connections, is_newer);
     for (unsigned i = 0; i < LIMITS_UNITS && err == 0; i++) {
         const struct rate_rule *now_is = limits_meter_rule(m, i);
         if (!rule_is(now_is, wanted[i]) && (is_newer || is_below(wanted[i], now_is))) {
@@ -165,6 +182,7 @@ static struct limits_meter *make_meter(struct limits *l, const struct limit_mete
         rate_init(&m->rates[i], &none, now);
     }
     quota_init(&m->quota, &none, NULL);
+    list_init(&m->seats.lanes);
     list_push_back(&l->idle_meters, &m->idle);
     limits_table_add(&l->meter_table, &m->link, hash);
     return m;
@@ -201,7 +219,7 @@ void limits_meter_free(struct limits *l, struct limits_meter *m)
 {
     limits_table_remove(&l->meter_table, &m->link);
     list_remove(&m->idle);
-    for (unsigned i = 0; i < LIMITS_UNITS; i++) {
+    for (unsigned i = 0; i < LIMITS_PARTS; i++) {
         limits_part_free(l, m, i);
     }
     free(m->warmup);
@@ -247,7 +265,7 @@ void limits_meter_forget_idle(struct limits *l, usec_t now)
 void limits_quota_back(struct limits_meter *m, uint32_t amount, usec_t wall)
 {
     if (has_quota(&m->quota)) {
-        quota_give_back(&m->quota, amount, wall / quota_export(&m->quota).span);
+        limits_quota_return(m, amount, wall / quota_export(&m->quota).span);
     }
 }
 

@@ -30,10 +30,12 @@ static bool deny(struct asking *q, usec_t due, enum limit_cause why)
 
 static bool lend_quota(struct asking *q)
 {
-    usec_t due = quota_lend(&q->meter->quota, q->least[PACE_MESSAGES], q->wall, &q->quota);
+    const struct limits_moment at = {q->now, q->wall};
+    enum limit_cause why;
+    usec_t due = limits_quota_lend(q->meter, q->least[PACE_MESSAGES], &at, &q->quota, &why);
     if (due > 0) {
         usec_t wait = due == USEC_NEVER ? USEC_NEVER - q->now : due - q->wall;
-        (void)deny(q, q->now + (wait < QUOTA_RECHECK ? wait : QUOTA_RECHECK), LIMIT_BY_QUOTA);
+        (void)deny(q, q->now + (wait < QUOTA_RECHECK ? wait : QUOTA_RECHECK), why);
         q->ret->turn = q->now + wait;
         return false;
     }
@@ -71,7 +73,7 @@ static void trim(struct asking *q, uint32_t messages, uint32_t recipients)
         }
     }
     if (q->quota.left > messages) {
-        quota_give_back(&q->meter->quota, q->quota.left - messages, q->quota.window);
+        limits_quota_return(q->meter, q->quota.left - messages, q->quota.window);
     }
 }
 
@@ -155,7 +157,7 @@ void limits_meter_repay(struct limits_borrower *b, struct limits_meter *m,
     if (m->edition == loan->edition) { /* else other rules: at most a loan's worth is not used */
         rate_give_back(&m->rates[PACE_MESSAGES], messages);
         rate_give_back(&m->rates[PACE_RECIPIENTS], recipients);
-        quota_give_back(&m->quota, messages, loan->window);
+        limits_quota_return(m, messages, loan->window);
     }
     limits_leave_lock(l);
     *loan = (struct limits_meter_loan){.left = {0, 0, 0}};
@@ -183,7 +185,7 @@ bool limits_meter_view(struct limits *l, const struct limit_meter_key *key, usec
             .quota = m->quota.rule,
             .rate_due =
                 later_of(rate_due(&m->rates[PACE_MESSAGES]), rate_due(&m->rates[PACE_RECIPIENTS])),
-            .quota_left = quota_left(&m->quota, wall),
+            .quota_left = limits_quota_left(m, wall),
             .quota_due = quota_due(&m->quota, 1, wall),
         };
     }

@@ -113,8 +113,9 @@ static void name_part(const struct limits_part *part, char ret[LIMITS_PART_KEY_M
 {
     static const uint64_t seeds[] = KEY_SEEDS;
     const struct limits_meter *m = part->meter;
-    const uint64_t rule[] = {m->owner, part->unit, part->rule.count, rate_burst(&part->rule),
-                             (uint64_t)part->rule.span};
+    bool is_rate = part->unit < LIMITS_UNITS;
+    const uint64_t rule[] = {m->owner, part->unit, part->rule.count,
+                             is_rate ? rate_burst(&part->rule) : 0, (uint64_t)part->rule.span};
     for (unsigned i = 0; i < 2; i++) {
         uint64_t hash = hash_bytes(m->name, m->name_len, hash_bytes(rule, sizeof(rule), seeds[i]));
         (void)snprintf(ret + i * 16, 17, "%016" PRIx64, hash);
@@ -135,7 +136,12 @@ static void set_rate(struct limits_part *part, uint32_t share, usec_t now)
     part->owed = 0;
 }
 
-int limits_part_configure(struct limits *l, struct limits_meter *m, enum pace_unit unit,
+static uint32_t parts_of(unsigned unit, const struct rate_rule *rule)
+{
+    return unit < LIMITS_UNITS ? rate_parts_most(rule) : rule->count;
+}
+
+int limits_part_configure(struct limits *l, struct limits_meter *m, unsigned unit,
                           const struct rate_rule *rule)
 {
     struct limits_part *part = m->parts[unit];
@@ -158,13 +164,13 @@ int limits_part_configure(struct limits *l, struct limits_meter *m, enum pace_un
                                  .meter = m,
                                  .unit = unit,
                                  .rule = *rule,
-                                 .parts = rate_parts_most(rule),
+                                 .parts = parts_of(unit, rule),
                                  .id = ++l->parts.next_id};
     m->parts[unit] = part;
     return 0;
 }
 
-void limits_part_free(struct limits *l, struct limits_meter *m, enum pace_unit unit)
+void limits_part_free(struct limits *l, struct limits_meter *m, unsigned unit)
 {
     if (m->parts[unit] != NULL) {
         leave_slot(m->parts[unit]);
@@ -173,7 +179,7 @@ void limits_part_free(struct limits *l, struct limits_meter *m, enum pace_unit u
     }
 }
 
-usec_t limits_part_due(struct limits_meter *m, enum pace_unit unit, usec_t now)
+usec_t limits_part_due(struct limits_meter *m, unsigned unit, usec_t now)
 {
     struct limits_part *part = m->parts[unit];
     if (part == NULL) {
@@ -183,7 +189,7 @@ usec_t limits_part_due(struct limits_meter *m, enum pace_unit unit, usec_t now)
     if (!part->has_slot) {
         take_slot(part);
     }
-    if (part->share > 0 && now < part->all->until) {
+    if (part->share > 0 && (part->unit == LIMITS_PART_QUOTA || now < part->all->until)) {
         part->waits_since = 0;
         return 0;
     }
@@ -205,7 +211,7 @@ usec_t limits_part_look_again(const struct limits_meter *m, enum pace_unit unit,
 bool limits_part_is_used(const struct limits_meter *m)
 {
     bool is_used = false;
-    for (unsigned i = 0; i < LIMITS_UNITS; i++) {
+    for (unsigned i = 0; i < LIMITS_PARTS; i++) {
         is_used = is_used || (m->parts[i] != NULL && m->parts[i]->share > 0);
     }
     return is_used;
@@ -240,7 +246,23 @@ void limits_part_lent(struct limits_meter *m, enum pace_unit unit, uint32_t lent
 
 /* --- for who speaks to other nodes ------------------------------------------------------------ */
 
-static uint32_t want_of(const struct limits_part *part, usec_t now)
+/* What was wanted at most in this second and the last one: a connection that is closed is often followed
+ * by another one. */
+static uint32_t connections_wanted(struct limits_part *part, usec_t now)
+{
+    uint32_t want = limits_seats_held(part->meter, now) + limits_seats_lacking(part->meter, now);
+    int64_t second = now / WANT_SPAN;
+    if (second != part->second) {
+        part->lent_before = second == part->second + 1 ? part->lent : 0;
+        part->lent = 0;
+        part->second = second;
+    }
+    part->lent = want > part->lent ? want : part->lent;
+    want = part->lent > part->lent_before ? part->lent : part->lent_before;
+    return want < part->parts ? want : part->parts;
+}
+
+static uint32_t rate_wanted(const struct limits_part *part, usec_t now)
 {
     if (part->asked_at == 0 || now - part->asked_at >= IDLE_SPAN) {
         const struct rate *r = &part->meter->rates[part->unit];
@@ -263,24 +285,55 @@ static uint32_t tokens_of(const struct limits_part *part, usec_t now)
     return tokens > 0 ? (uint32_t)tokens : 0;
 }
 
+static void describe(struct limits_part *part, usec_t now, usec_t wall,
+                     struct limits_part_view *ret)
+{
+    *ret = (struct limits_part_view){.id = part->id, .parts = part->parts, .share = part->share};
+    name_part(part, ret->key);
+    if (part->unit == LIMITS_PART_CONNECTIONS) {
+        ret->kind = LIMITS_PART_OF_CONNECTIONS;
+        ret->in_use = limits_seats_held(part->meter, now);
+        ret->want = connections_wanted(part, now);
+    } else if (part->unit == LIMITS_PART_QUOTA) {
+        ret->kind = LIMITS_PART_OF_QUOTA;
+        limits_chunk_describe(part, now, wall, ret);
+    } else {
+        ret->kind = LIMITS_PART_OF_RATE;
+        ret->burst = rate_burst(&part->rule);
+        ret->want = rate_wanted(part, now);
+        ret->tokens = tokens_of(part, now);
+        ret->token_time = part->rule.span / part->rule.count;
+    }
+}
+
 bool limits_part_look(struct limits *l, uint32_t slot, usec_t now, struct limits_part_view *ret)
 {
     limits_enter(l);
-    const struct limits_part *part = find_part(l, slot);
+    struct limits_part *part = find_part(l, slot);
     if (part != NULL) {
-        *ret = (struct limits_part_view){
-            .id = part->id,
-            .parts = part->parts,
-            .share = part->share,
-            .burst = rate_burst(&part->rule),
-            .want = want_of(part, now),
-            .tokens = tokens_of(part, now),
-            .token_time = part->rule.span / part->rule.count,
-        };
-        name_part(part, ret->key);
+        describe(part, now, l->wall, ret);
     }
     limits_leave_lock(l);
     return part != NULL;
+}
+
+static void set_rate_part(struct limits_part *part, uint32_t share, int64_t tokens, usec_t now)
+{
+    struct rate *r = &part->meter->rates[part->unit];
+    bool is_less = share < part->share;
+    if (is_less && tokens != 0) { /* else the smaller burst would cut them off once more */
+        rate_pour(r, tokens, now);
+    }
+    if (share > 0 && share != part->share) {
+        set_rate(part, share, now);
+    } else if (share == 0 && part->share > 0) {
+        int64_t left = rate_tokens(r, now);
+        part->owed = left < 0 ? -left : 0;
+    }
+    part->share = share;
+    if (share > 0 && !is_less && tokens != 0) {
+        rate_pour(r, tokens, now);
+    }
 }
 
 bool limits_part_set(struct limits *l, uint32_t slot, uint64_t id, uint32_t share, int64_t tokens,
@@ -289,25 +342,23 @@ bool limits_part_set(struct limits *l, uint32_t slot, uint64_t id, uint32_t shar
     limits_enter(l);
     struct limits_part *part = find_part(l, slot);
     bool is_there = part != NULL && part->id == id;
-    if (is_there) {
-        struct rate *r = &part->meter->rates[part->unit];
-        bool is_less = share < part->share;
-        if (is_less && tokens != 0) { /* else the smaller burst would cut them off once more */
-            rate_pour(r, tokens, now);
-        }
-        if (share > 0 && share != part->share) {
-            set_rate(part, share, now);
-        } else if (share == 0 && part->share > 0) {
-            int64_t left = rate_tokens(r, now);
-            part->owed = left < 0 ? -left : 0;
-        }
+    if (is_there && part->unit == LIMITS_PART_CONNECTIONS) {
         part->share = share;
-        if (share > 0 && !is_less && tokens != 0) {
-            rate_pour(r, tokens, now);
-        }
+        limits_seats_fit(l, part->meter, now);
+    } else if (is_there) {
+        set_rate_part(part, share, tokens, now);
     }
     limits_leave_lock(l);
     return is_there;
+}
+
+/* Nobody wants it, and nothing of it is in use or left. */
+static bool is_free_of(struct limits_part *part, usec_t now, usec_t wall)
+{
+    struct limits_part_view v;
+    describe(part, now, wall, &v);
+    bool is_kept = v.kind == LIMITS_PART_OF_QUOTA && (v.share > 0 || !v.is_idle);
+    return v.want == 0 && !is_kept;
 }
 
 bool limits_part_end(struct limits *l, uint32_t slot, uint64_t id, usec_t now)
@@ -315,7 +366,7 @@ bool limits_part_end(struct limits *l, uint32_t slot, uint64_t id, usec_t now)
     limits_enter(l);
     struct limits_part *part = find_part(l, slot);
     bool is_there = part != NULL && part->id == id;
-    bool is_free = !is_there || want_of(part, now) == 0;
+    bool is_free = !is_there || is_free_of(part, now, l->wall);
     if (is_there && is_free) {
         part->share = 0;
         leave_slot(part);

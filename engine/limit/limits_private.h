@@ -24,6 +24,10 @@
 
 enum {
     LIMITS_UNITS = PACE_CONNECTS + 1,
+    /* What other nodes use too: rates by their units, and these. */
+    LIMITS_PART_CONNECTIONS = LIMITS_UNITS,
+    LIMITS_PART_QUOTA,
+    LIMITS_PARTS,
     LIMITS_METER_NAME_MAX = 2 * LIMITS_NAME_MAX + 1, /* of a lane: source, NUL, site */
 };
 
@@ -42,21 +46,26 @@ struct limits_table {
     uint32_t count;
 };
 
-/* A rate of a meter that other nodes use too: limits_part.h. */
+/* A limit of a meter that other nodes use too: limits_part.h. */
 struct limits_part {
     struct limits_parts *all;
     struct limits_meter *meter;
-    enum pace_unit unit;
-    struct rate_rule rule; /* as configured; the meter's is that of the part */
-    uint32_t parts, share;
+    unsigned unit; /* enum pace_unit, or LIMITS_PART_... */
+    /* As configured; the meter's is that of the part. Of connections the count, of a quota the span. */
+    struct rate_rule rule;
+    uint32_t parts, share; /* of a quota: messages of its window that may be lent yet */
     uint64_t id;
     bool has_slot;
     uint32_t slot;
-    usec_t asked_at, short_at; /* last; 0: never */
-    usec_t waits_since;        /* somebody, for a part; 0: nobody */
-    int64_t second;            /* that `lent` is of */
-    uint32_t lent, lent_before;
-    int64_t owed; /* in thousandths, while there is no part: to be paid for first */
+    usec_t asked_at, short_at;  /* last; 0: never */
+    usec_t waits_since;         /* somebody, for a part; 0: nobody */
+    int64_t second;             /* that `lent` is of */
+    uint32_t lent, lent_before; /* of connections the most that were wanted */
+    int64_t owed;               /* in thousandths, while there is no part: to be paid for first */
+    /* Of a quota. */
+    int64_t window;    /* that `share` and `taken` are of */
+    uint64_t taken;    /* by all nodes, as was known last */
+    usec_t used_up_at; /* when that was known to be all of it; 0: it is not */
 };
 
 struct limits_parts {
@@ -69,6 +78,16 @@ struct limits_parts {
     void *ctx;
 };
 
+/* The connections of a lane's or a site's lanes, where all nodes may have so many together: limits_seats.c.
+ * Those that are being made are counted from the time that they were lent. */
+struct limits_seats {
+    uint32_t limit; /* 0: there is no limit */
+    uint32_t open, connecting;
+    uint32_t closing; /* closed or failed within SEATS_CLOSE_SPAN of closed_at, and not later */
+    usec_t closed_at;
+    struct list lanes; /* limits_seated.in_meter */
+};
+
 /* The configured rates and the quota of one owner. */
 struct limits_meter {
     struct limits_link link;
@@ -77,7 +96,8 @@ struct limits_meter {
     uint32_t edition; /* counts changes of its rules */
     uint64_t serial;  /* of the settings that these are of */
     struct rate rates[LIMITS_UNITS];
-    struct limits_part *parts[LIMITS_UNITS]; /* own; NULL: the rate is not shared */
+    struct limits_part *parts[LIMITS_PARTS]; /* own; NULL: it is not shared */
+    struct limits_seats seats;
     usec_t next_turn; /* who waits for it from now on comes then; before that: nobody waits */
     struct quota quota;
     struct quota_warmup *warmup; /* own; of the quota; NULL: none */
@@ -110,6 +130,20 @@ struct limits_closed {
     char reason[LIMITS_TEXT_MAX + 1];
     size_t name_len;
     char name[];
+};
+
+enum { LIMITS_SEATS = LIMIT_OF_SITE + 1 }; /* owners whose connections are counted */
+
+/* A lane among those of a meter. */
+struct limits_seated {
+    struct list in_meter; /* limits_seats.lanes; linked while the lane has the meter */
+    struct limits_lane *lane;
+};
+
+/* Of a hold at a meter: what it may have of the seats of this node, while they are too few. */
+struct limits_cap {
+    bool is_set;
+    uint32_t most;
 };
 
 enum limits_fact_kind {
@@ -213,7 +247,8 @@ struct limits_lane {
     struct list idle;  /* without holds, the longest first */
     usec_t idle_since;
     struct limits_meter *meters[LIMIT_OF_SOURCE + 1]; /* NULL: it has no limits */
-    usec_t block_pause, block_grace, memory;          /* as in limit_rules */
+    struct limits_seated seated[LIMITS_SEATS];
+    usec_t block_pause, block_grace, memory; /* as in limit_rules */
     struct ceiling_count connections;
     uint32_t connecting;          /* connects that were lent, without an outcome */
     struct limits_figure *figure; /* of its provider and source */
@@ -258,6 +293,9 @@ struct limits_hold {
     usec_t connect_lent_at;
     bool waits_to_connect; /* for a ceiling */
     bool must_tell;        /* the lane's state */
+    uint32_t lacking;      /* connections that it asked for last and did not get */
+    usec_t lacking_at;
+    struct limits_cap caps[LIMITS_SEATS];
     struct limits_loan loan;
     struct limits_turn turns[LIMIT_OWNER_COUNT]; /* kept until something was lent */
 };
@@ -369,6 +407,15 @@ struct limits_meter *limits_meter_find(struct limits *l, const struct limit_mete
     ON_ROLE(l->lock);
 void limits_meter_forget_idle(struct limits *l, usec_t now) ON_ROLE(l->lock);
 bool limits_meter_is_limited(const struct limits_meter *m);
+/* Of the quota: as quota_lend, from what this node took of it where nodes share it. why: of a refusal */
+struct limits_moment {
+    usec_t now, wall;
+};
+usec_t limits_quota_lend(struct limits_meter *m, uint32_t want, const struct limits_moment *at,
+                         struct quota_loan *ret, enum limit_cause *ret_why);
+void limits_quota_return(struct limits_meter *m, uint32_t amount, int64_t window);
+/* What all nodes have left of it, as far as is known; UINT64_MAX: there is none. */
+uint64_t limits_quota_left(struct limits_meter *m, usec_t wall);
 /* Undoes what was taken of the quota at that time. */
 void limits_quota_back(struct limits_meter *m, uint32_t amount, usec_t wall);
 void limits_meter_free(struct limits *l, struct limits_meter *m) ON_ROLE(l->lock);
@@ -380,14 +427,13 @@ static inline const struct rate_rule *limits_meter_rule(const struct limits_mete
 }
 
 /* limits_part.c */
-/* A rate has another rule. errors: -ENOMEM, it is as before */
-MUST_USE int limits_part_configure(struct limits *l, struct limits_meter *m, enum pace_unit unit,
+/* A rate, or LIMITS_PART_CONNECTIONS, has another rule. errors: -ENOMEM, it is as before */
+MUST_USE int limits_part_configure(struct limits *l, struct limits_meter *m, unsigned unit,
                                    const struct rate_rule *rule) ON_ROLE(l->lock);
-void limits_part_free(struct limits *l, struct limits_meter *m, enum pace_unit unit)
-    ON_ROLE(l->lock);
+void limits_part_free(struct limits *l, struct limits_meter *m, unsigned unit) ON_ROLE(l->lock);
 void limits_parts_fini(struct limits *l);
-/* Somebody asks for the rate. returns 0: there is a part, or it is not shared; else when to ask again */
-usec_t limits_part_due(struct limits_meter *m, enum pace_unit unit, usec_t now);
+/* Somebody asks for it. returns 0: there is a part, or it is not shared; else when to ask again */
+usec_t limits_part_due(struct limits_meter *m, unsigned unit, usec_t now);
 /* When to ask again for what is due then: sooner, where the part may have grown meanwhile. */
 usec_t limits_part_look_again(const struct limits_meter *m, enum pace_unit unit, usec_t due,
                               usec_t now);
@@ -398,6 +444,37 @@ MUST_USE bool limits_part_owe(struct limits_meter *m, enum pace_unit unit, uint3
 /* So many were lent; is_short: somebody was refused. */
 void limits_part_lent(struct limits_meter *m, enum pace_unit unit, uint32_t lent, bool is_short,
                       usec_t now);
+
+/* limits_chunk.c */
+/* The quota has begun or ended, or has another span. errors: -ENOMEM */
+MUST_USE int limits_chunk_configure(struct limits *l, struct limits_meter *m) ON_ROLE(l->lock);
+/* The wall clock is in another window: nothing is left of the last one. */
+void limits_chunk_turn(struct limits_part *part, usec_t wall);
+void limits_chunk_describe(struct limits_part *part, usec_t now, usec_t wall,
+                           struct limits_part_view *ret);
+
+/* limits_seats.c */
+/* The lane has that meter from now on, or will not have it any more. */
+void limits_seats_join(struct limits_lane *lane, unsigned owner);
+void limits_seats_leave(struct limits_lane *lane, unsigned owner);
+/* The lane has so many more connections, or fewer, that are being made or open. */
+void limits_seats_count(struct limits_lane *lane, int connecting, int open);
+/* One of them was closed, or was not made in the end, and its receiver may not know it yet. Behind
+ * limits_seats_count. */
+void limits_seats_closed(struct limits *l, struct limits_lane *lane, usec_t now) ON_ROLE(l->lock);
+/* So many more the hold may have of the meter now, of those that it asks for. */
+uint32_t limits_seats_room(struct limits_meter *m, struct limits_hold *h, uint32_t asked,
+                           usec_t now);
+/* It gets none: when to ask again, if it is not told before that there are some. */
+usec_t limits_seats_refuse(struct limits *l, struct limits_meter *m, struct limits_hold *h,
+                           uint32_t asked, usec_t now) ON_ROLE(l->lock);
+/* This node may have another number of them: holds that have too many are told. */
+void limits_seats_fit(struct limits *l, struct limits_meter *m, usec_t now) ON_ROLE(l->lock);
+/* Those that this node has, with those that are closing; and that its holds lack besides. */
+uint32_t limits_seats_held(struct limits_meter *m, usec_t now);
+uint32_t limits_seats_lacking(struct limits_meter *m, usec_t now);
+/* What the hold may have beside what its lane may. */
+void limits_seats_cap(const struct limits_hold *h, struct limit_state *state);
 
 /* limits_change.c */
 /* Tell the holds of a lane when its state is another one; is_turn: also when it is not, as who waits

@@ -28,7 +28,7 @@ static void repay_meters(struct limits_loan *loan, const struct limit_units *lef
         rate_give_back(&m->rates[PACE_MESSAGES], left->messages);
         rate_give_back(&m->rates[PACE_RECIPIENTS], left->recipients);
         rate_give_back(&m->rates[PACE_CONNECTS], left->connects);
-        quota_give_back(&m->quota, left->messages, loan->windows[i]);
+        limits_quota_return(m, left->messages, loan->windows[i]);
     }
 }
 

@@ -13,9 +13,15 @@
 const char *limit_cause_text(enum limit_cause cause)
 {
     static const char *const texts[LIMIT_CAUSE_COUNT] = {
-        [LIMIT_NO_CAUSE] = "",      [LIMIT_BY_CLOSURE] = "closed",  [LIMIT_BY_PAUSE] = "paused",
-        [LIMIT_BY_PACE] = "pace",   [LIMIT_BY_CEILING] = "ceiling", [LIMIT_BY_RATE] = "rate",
-        [LIMIT_BY_QUOTA] = "quota", [LIMIT_BY_SHARE] = "share",
+        [LIMIT_NO_CAUSE] = "",
+        [LIMIT_BY_CLOSURE] = "closed",
+        [LIMIT_BY_PAUSE] = "paused",
+        [LIMIT_BY_PACE] = "pace",
+        [LIMIT_BY_CEILING] = "ceiling",
+        [LIMIT_BY_RATE] = "rate",
+        [LIMIT_BY_QUOTA] = "quota",
+        [LIMIT_BY_SHARE] = "share",
+        [LIMIT_BY_CONNECTIONS] = "connections",
     };
     return texts[cause];
 }
@@ -91,7 +97,8 @@ static void show_meter(struct limits_meter *m, usec_t wall, struct limit_rates *
         ret->recipients = *limits_meter_rule(m, PACE_RECIPIENTS);
         ret->connects = *limits_meter_rule(m, PACE_CONNECTS);
         ret->quota = m->quota.rule;
-        *ret_left = quota_left(&m->quota, wall);
+        ret->connections = m->seats.limit;
+        *ret_left = limits_quota_left(m, wall);
     }
 }
 

@@ -14,12 +14,15 @@
 #define CLUSTER_LOG_PREFIX        "SLUICE_LOG_" /* a stream's name, before its node's */
 #define CLUSTER_LOG_SUBJECT       "sluice.log." /* its one subject, before its node's name */
 
+#define CLUSTER_LOG_BYTES_MAX (512U * 1024) /* of a frame; what is larger is sent as it is */
+
 struct cluster_log;
 
 /* What a stream has, as its leader says. */
 struct cluster_log_state {
     uint64_t first, last; /* sequences; first is last + 1 when it is empty */
-    uint64_t bytes;
+    uint64_t bytes, max_bytes;
+    int replicas; /* on so many servers */
     uint64_t
         made; /* when the stream was made, in the servers' own count: another stream of the same
                     * name has another one */
@@ -31,16 +34,19 @@ struct cluster_log_module {
     int (*open)(const struct cluster_options *options, const char *node, struct cluster_log **ret);
     void (*close)(struct cluster_log *l); /* accepts NULL */
     bool (*is_connected)(struct cluster_log *l);
-    /* Make the stream. errors: ERR_LOCKED: there is one already; ERR_LIMIT: the servers have no room
-     * for so many bytes */
+    /* Whether the server that it is connected to takes frames of so many bytes. */
+    bool (*takes)(struct cluster_log *l, size_t bytes);
+    /* Make the stream, or give the one that there is this limit and cluster_options.replicas; what it
+     * has stays. errors: ERR_LIMIT: the servers have no room for so many bytes */
     int (*make)(struct cluster_log *l, uint64_t max_bytes);
     /* errors: ERR_MISSING: there is no such stream */
     int (*look)(struct cluster_log *l, struct cluster_log_state *ret);
-    /* Store a frame in this place, if the one before it is the last. ret_place: where it lies.
+    /* Store a frame in this place, if the one before it is the last; it may be compressed on the way and
+     * there. ret_place: where it lies.
      * errors: ERR_AGAIN: another one is the last; ERR_LIMIT: the stream is full; ERR_MISSING: there is
      * no stream */
     int (*send)(struct cluster_log *l, uint64_t place, struct slice frame, uint64_t *ret_place);
-    /* What lies there. errors: ERR_MISSING: nothing */
+    /* What lies there, as it was sent. errors: ERR_MISSING: nothing */
     int (*read)(struct cluster_log *l, uint64_t place, struct cluster_value *ret);
     /* Drop all in front of a place. */
     int (*purge)(struct cluster_log *l, uint64_t below);

@@ -17,12 +17,13 @@
 #include <stdint.h>
 
 #define CLUSTER_MODULE_VERSION                                                                     \
-    3U /* one more with each change of this file or cluster_log_module.h */
+    4U /* one more with each change of this file or the two other tables' */
 #define CLUSTER_MODULE_SYMBOL    "sluice_cluster_module"
 #define CLUSTER_VALUE_MAX        65536U /* bytes of a value */
 #define CLUSTER_BUCKETS_MAX      8U
 #define CLUSTER_DESCRIPTION_SIZE 256U
 
+struct cluster_api_module;
 struct cluster_client;
 
 /* Copied by open. */
@@ -51,6 +52,7 @@ typedef void cluster_watcher(void *ctx, const char *key, const void *data, size_
 
 struct cluster_module {
     uint32_t version; /* CLUSTER_MODULE_VERSION */
+    const struct cluster_api_module *api;
     /* Returns at once; it connects on threads of its own. errors: -ENOMEM; ERR_SYNTAX: an address or
      * a file is none */
     int (*open)(const struct cluster_options *options, struct cluster_client **ret);

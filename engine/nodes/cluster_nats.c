@@ -3,7 +3,7 @@
  *
  * What libnats does that shaped this: what is published while it reconnects would be sent late, so
  * its buffer for that is off; a watcher blocks, so each has a thread, and after a reconnect it is made
- * anew, as what it was subscribed to may be gone with a server. natsOptions_SetSendAsap stays off:
+ * anew, as what it was subscribed to may be gone with a server; so may the bucket, with all of them. natsOptions_SetSendAsap stays off:
  * requests are sent at once without it, and with it libnats 3.4.1 ends the process. It subscribes
  * watchers anew in a thread, and when the connection breaks in that moment, what cannot be written
  * sends this thread to natsThread_Detach(NULL); without the option the write only fills a buffer.
@@ -230,14 +230,10 @@ static kvStore *find_store(struct cluster_client *c, const char *name)
     return found;
 }
 
-static int client_bucket(struct cluster_client *c, const char *name)
+static natsStatus find_or_make(struct cluster_client *c, const char *name, kvStore **ret)
 {
-    kvStore *store = find_store(c, name);
     kvConfig config;
-    if (store != NULL) {
-        return 0;
-    }
-    natsStatus s = js_KeyValue(&store, c->js, name);
+    natsStatus s = js_KeyValue(ret, c->js, name);
     if (s == NATS_NOT_FOUND) {
         (void)kvConfig_Init(&config); /* fails for NULL only */
         config.Bucket = name;
@@ -245,11 +241,31 @@ static int client_bucket(struct cluster_client *c, const char *name)
         config.Replicas = c->replicas;
         config.MaxValueSize = CLUSTER_VALUE_MAX;
         config.StorageType = js_FileStorage;
-        s = js_CreateKeyValue(&store, c->js, &config);
-        if (s != NATS_OK && js_KeyValue(&store, c->js, name) == NATS_OK) {
+        s = js_CreateKeyValue(ret, c->js, &config);
+        if (s != NATS_OK && js_KeyValue(ret, c->js, name) == NATS_OK) {
             s = NATS_OK; /* another node was first */
         }
     }
+    return s;
+}
+
+/* Servers that lost all that they had have no bucket any more; the store that we have of it is as good
+ * for one that is made anew. */
+static void mend_bucket(struct cluster_client *c, const char *name)
+{
+    kvStore *store = NULL;
+    if (find_or_make(c, name, &store) == NATS_OK) {
+        kvStore_Destroy(store);
+    }
+}
+
+static int client_bucket(struct cluster_client *c, const char *name)
+{
+    kvStore *store = find_store(c, name);
+    if (store != NULL) {
+        return 0;
+    }
+    natsStatus s = find_or_make(c, name, &store);
     if (s != NATS_OK) {
         return cluster_nats_error(s);
     }
@@ -320,6 +336,9 @@ static int client_swap(struct cluster_client *c, const char *bucket, const char 
         free(is.data);
         return (err == 0 || err == ERR_MISSING) && now != revision ? ERR_AGAIN : -EIO;
     }
+    if (s == NATS_NO_RESPONDERS) {
+        mend_bucket(c, bucket); /* for the next time */
+    }
     return cluster_nats_error(s);
 }
 
@@ -378,6 +397,7 @@ static void *run_watch(void *arg)
             kvWatcher_Destroy(watcher);
         } else {
             nats_Sleep(WATCH_LOOK_MS);
+            mend_bucket(w->client, kvStore_Bucket(w->store));
         }
     }
     nats_ReleaseThreadMemory();
@@ -407,6 +427,7 @@ __attribute__((visibility("default"))) const struct cluster_module *sluice_clust
 {
     static const struct cluster_module module = {
         .version = CLUSTER_MODULE_VERSION,
+        .api = &cluster_nats_api_module,
         .open = client_open,
         .close = client_close,
         .is_connected = client_is_connected,

@@ -1,6 +1,10 @@
 /* The module's other table: frames in a stream, by libnats. As cluster_nats.c, it knows nothing of
  * nodes or mail.
  *
+ * Frames are compressed where that saves a sixteenth: each server writes a message twice (its log of
+ * what the servers agree on, and the stream), so their processors, disks and the network pay for each
+ * byte several times. A header says so; a message without it is a frame as it is.
+ *
  * natsOptions_SetSendAsap is on: without it libnats gathers what it writes for a moment, and each
  * frame would wait for that. The reason against it that cluster_nats.c has are watchers, which are
  * not here.
@@ -14,10 +18,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zstd.h>
 
-enum { NAME_SIZE = 96, NANOSECONDS = 1000000000 };
+#define ENCODING      "Sluice-Encoding"
+#define ENCODING_ZSTD "zstd"
+
+enum {
+    NAME_SIZE = 96,
+    NANOSECONDS = 1000000000,
+    HEADERS = 256,    /* bytes, more than those of a frame's message */
+    PACKED_MIN = 512, /* bytes of a frame; less is not worth the call */
+    LEVEL = 1,        /* zstd's fastest that codes letters by their frequency */
+};
 
 struct cluster_log {
+    ZSTD_CCtx *packer;
+    char *packed; /* [ZSTD_COMPRESSBOUND(CLUSTER_LOG_BYTES_MAX)] */
     natsOptions *options;
     natsConnection *connection;
     jsCtx *js;
@@ -39,6 +55,8 @@ static void log_close(struct cluster_log *l)
     jsCtx_Destroy(l->js);
     natsConnection_Destroy(l->connection);
     natsOptions_Destroy(l->options);
+    ZSTD_freeCCtx(l->packer);
+    free(l->packed);
     free(l);
     nats_ReleaseThreadMemory();
 }
@@ -48,6 +66,12 @@ static int log_open(const struct cluster_options *options, const char *node,
 {
     struct cluster_log *l = calloc(1, sizeof(*l));
     if (l == NULL) {
+        return -ENOMEM;
+    }
+    l->packer = ZSTD_createCCtx();
+    l->packed = malloc(ZSTD_COMPRESSBOUND(CLUSTER_LOG_BYTES_MAX));
+    if (l->packer == NULL || l->packed == NULL) {
+        log_close(l);
         return -ENOMEM;
     }
     (void)snprintf(l->stream, sizeof(l->stream), CLUSTER_LOG_PREFIX "%.32s", node);
@@ -79,6 +103,11 @@ static bool log_is_connected(struct cluster_log *l)
     return natsConnection_Status(l->connection) == NATS_CONN_STATUS_CONNECTED;
 }
 
+static bool log_takes(struct cluster_log *l, size_t bytes)
+{
+    return natsConnection_GetMaxPayload(l->connection) >= (int64_t)bytes + HEADERS;
+}
+
 /* An error that JetStream gave a number. */
 static int log_error_of(natsStatus s, jsErrCode code)
 {
@@ -88,8 +117,6 @@ static int log_error_of(natsStatus s, jsErrCode code)
     case JSStreamNotFoundErr:
     case JSNoMessageFoundErr:
         return ERR_MISSING;
-    case JSStreamNameExistErr:
-        return ERR_LOCKED;
     case JSStreamStoreFailedErr: /* `maximum bytes exceeded`, or the server's disk is full */
     case JSInsufficientResourcesErr:
     case JSStorageResourcesExceededErr:
@@ -116,6 +143,9 @@ static int log_make(struct cluster_log *l, uint64_t max_bytes)
     config.Duplicates = NANOSECONDS; /* nothing has an id to tell duplicates by */
     config.DenyDelete = true;
     natsStatus s = js_AddStream(&info, l->js, &config, NULL, &code);
+    if (s != NATS_OK && code == JSStreamNameExistErr) { /* with another limit */
+        s = js_UpdateStream(&info, l->js, &config, NULL, &code);
+    }
     jsStreamInfo_Destroy(info);
     return s == NATS_OK ? 0 : log_error_of(s, code);
 }
@@ -128,11 +158,60 @@ static int log_look(struct cluster_log *l, struct cluster_log_state *ret)
     if (s != NATS_OK) {
         return log_error_of(s, code);
     }
-    *ret = (struct cluster_log_state){.first = info->State.FirstSeq,
+    uint64_t first = info->State.FirstSeq; /* 0: there never was a frame */
+    *ret = (struct cluster_log_state){.first = first > 0 ? first : 1,
                                       .last = info->State.LastSeq,
                                       .bytes = info->State.Bytes,
+                                      .max_bytes = (uint64_t)info->Config->MaxBytes,
+                                      .replicas = (int)info->Config->Replicas,
                                       .made = (uint64_t)info->Created};
     jsStreamInfo_Destroy(info);
+    return 0;
+}
+
+/* What is sent for a frame; *ret_is_packed: it is compressed, and valid until the next call. */
+static struct slice pack(struct cluster_log *l, struct slice frame, bool *ret_is_packed)
+{
+    *ret_is_packed = false;
+    if (frame.len < PACKED_MIN || frame.len > CLUSTER_LOG_BYTES_MAX) {
+        return frame;
+    }
+    size_t len = ZSTD_compressCCtx(l->packer, l->packed, ZSTD_COMPRESSBOUND(CLUSTER_LOG_BYTES_MAX),
+                                   frame.data, frame.len, LEVEL);
+    if (ZSTD_isError(len) || len > frame.len - frame.len / 16) {
+        return frame;
+    }
+    *ret_is_packed = true;
+    return slice_make(l->packed, len);
+}
+
+/* How long a compressed message was; 0: it is not compressed, or no frame was as long. */
+static size_t unpacked_len(natsMsg *msg, struct slice found)
+{
+    const char *encoding = NULL;
+    if (natsMsgHeader_Get(msg, ENCODING, &encoding) != NATS_OK ||
+        strcmp(encoding, ENCODING_ZSTD) != 0) {
+        return 0;
+    }
+    unsigned long long len = ZSTD_getFrameContentSize(found.data, found.len);
+    return len <= CLUSTER_LOG_BYTES_MAX ? (size_t)len : 0; /* both errors are larger */
+}
+
+/* Bytes of our own with what was sent; what cannot be unpacked is returned as it lies there, and is
+ * no frame then. errors: -ENOMEM */
+static int unpack(natsMsg *msg, struct slice found, struct cluster_value *ret)
+{
+    size_t len = unpacked_len(msg, found);
+    char *data = malloc((len > found.len ? len : found.len) + 1);
+    if (data == NULL) {
+        return -ENOMEM;
+    }
+    if (len == 0 || ZSTD_decompress(data, len, found.data, found.len) != len) {
+        len = found.len;
+        memcpy(data, len == 0 ? "" : found.data, len);
+    }
+    ret->data = data;
+    ret->len = len;
     return 0;
 }
 
@@ -144,7 +223,12 @@ static int log_send(struct cluster_log *l, uint64_t place, struct slice frame, u
     char before[24];
     /* jsPubOptions.ExpectLastSeq cannot say 0. */
     (void)snprintf(before, sizeof(before), "%llu", (unsigned long long)(place - 1));
-    natsStatus s = natsMsg_Create(&msg, l->subject, NULL, frame.data, (int)frame.len);
+    bool is_packed;
+    const struct slice bytes = pack(l, frame, &is_packed);
+    natsStatus s = natsMsg_Create(&msg, l->subject, NULL, bytes.data, (int)bytes.len);
+    if (s == NATS_OK && is_packed) {
+        s = natsMsgHeader_Set(msg, ENCODING, ENCODING_ZSTD);
+    }
     s = s != NATS_OK ? s : natsMsgHeader_Set(msg, "Nats-Expected-Last-Sequence", before);
     s = s != NATS_OK ? s : js_PublishMsg(&ack, l->js, msg, NULL, &code);
     if (s == NATS_OK) {
@@ -163,14 +247,11 @@ static int log_read(struct cluster_log *l, uint64_t place, struct cluster_value 
     if (s != NATS_OK) {
         return log_error_of(s, code);
     }
-    size_t len = (size_t)natsMsg_GetDataLength(msg);
-    void *data = malloc(len + 1);
-    if (data != NULL) {
-        memcpy(data, len == 0 ? "" : natsMsg_GetData(msg), len);
-        *ret = (struct cluster_value){data, len, place};
-    }
+    struct slice found = slice_make(natsMsg_GetData(msg), (size_t)natsMsg_GetDataLength(msg));
+    int err = unpack(msg, found, ret);
+    ret->revision = err == 0 ? place : ret->revision;
     natsMsg_Destroy(msg);
-    return data == NULL ? -ENOMEM : 0;
+    return err;
 }
 
 static int log_purge(struct cluster_log *l, uint64_t below)
@@ -198,6 +279,7 @@ sluice_cluster_log_module(void)
         .open = log_open,
         .close = log_close,
         .is_connected = log_is_connected,
+        .takes = log_takes,
         .make = log_make,
         .look = log_look,
         .send = log_send,

@@ -62,3 +62,15 @@ struct told *inbox_take(struct inbox *i)
     (void)pthread_mutex_unlock(&i->lock);
     return first;
 }
+
+bool inbox_is_anew(struct inbox *i, const struct told *t)
+{
+    bool is_mark = t->key[0] == '\0';
+    if (is_mark && !t->is_put) {
+        i->since_begin = 0;
+    }
+    i->since_begin = t->revision > i->since_begin ? t->revision : i->since_begin;
+    bool is_anew = is_mark && t->is_put && i->since_begin < i->ever;
+    i->ever = is_anew || i->since_begin > i->ever ? i->since_begin : i->ever;
+    return is_anew;
+}

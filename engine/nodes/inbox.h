@@ -28,6 +28,8 @@ struct inbox {
     pthread_mutex_t lock;
     size_t most, count;
     struct told *first, **end;
+    /* owner only: the greatest revisions that were told, ever and since the last begin */
+    uint64_t ever, since_begin;
 };
 
 void inbox_init(struct inbox *i, size_t most);
@@ -36,5 +38,9 @@ void inbox_fini(struct inbox *i); /* frees what is left */
 bool inbox_put(struct inbox *i, const char *key, const void *data, size_t len, uint64_t revision);
 /* All, oldest first; the caller frees each. */
 MUST_USE struct told *inbox_take(struct inbox *i);
+
+/* For each that was taken, in order. true: with it ends what there is, and that is older than what
+ * there was: the servers lost all that they had, and count revisions from the beginning. */
+MUST_USE bool inbox_is_anew(struct inbox *i, const struct told *t);
 
 #endif

@@ -182,6 +182,7 @@ static void read_inbox(struct lessons *s)
     struct told *next;
     for (struct told *t = inbox_take(&s->inbox); t != NULL; t = next) {
         next = t->next;
+        s->revision = inbox_is_anew(&s->inbox, t) ? 0 : s->revision;
         s->has_begun = s->has_begun || (t->key[0] == '\0' && t->is_put);
         if (s->has_begun && t->key[0] != '\0' && t->is_put && t->revision > s->revision) {
             take_value(s, t);

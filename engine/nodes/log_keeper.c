@@ -10,14 +10,19 @@
 #include "engine/cluster/log_frame.h"
 #include "engine/cluster/log_prefix.h"
 #include "engine/nodes/log_owner.h"
+#include "engine/nodes/node_lease.h"
 #include "engine/replica/replica.h"
+#include "engine/state/engine.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
 #define RETRY    (USEC_PER_SEC / 2)
 #define LOOK     (1 * USEC_PER_SEC)
 #define DOUBTFUL (200 * USEC_PER_MSEC) /* between two looks at the same place */
+
+static_assert(CLUSTER_LOG_BYTES_MAX == LOG_FRAME_BYTES_MAX, "so every frame may be compressed");
 
 struct log_keeper {
     struct log_keeper_node node;
@@ -30,6 +35,7 @@ struct log_keeper {
     struct log_prefix prefix;
     struct buf fence;
     uint64_t made;          /* of the stream */
+    uint64_t first;         /* place; only what lies in front of it was purged in order */
     uint64_t reported;      /* serial up to which the replica knows of acknowledgements */
     bool is_open, is_ended; /* ended: somebody else writes it */
     usec_t next_try, next_look;
@@ -45,13 +51,16 @@ static void wake(void *ctx)
 
 /* --- an epoch begins -------------------------------------------------------------------------- */
 
-/* errors: of the module */
+/* As the configuration has it: what is in a full log comes out only when it may become larger.
+ * errors: of the module */
 static int find_stream(struct log_keeper *k, struct cluster_log_state *ret)
 {
     int err = k->module->look(k->log, ret);
-    if (err == ERR_MISSING) {
+    bool is_other = err == 0 && (ret->max_bytes != k->node.max_bytes ||
+                                 ret->replicas != k->node.options.replicas);
+    if (err == ERR_MISSING || is_other) {
         err = k->module->make(k->log, k->node.max_bytes);
-        err = err == 0 || err == ERR_LOCKED ? k->module->look(k->log, ret) : err;
+        err = err == 0 ? k->module->look(k->log, ret) : err;
     }
     return err;
 }
@@ -74,8 +83,26 @@ static void look_at_owner(struct log_keeper *k)
     k->next_try = now + LOOK;
     int err = log_owner_get(k->node.module, client, k->node.spool, &owner);
     if (err == 0 && (owner.holder != k->node.spool || owner.is_adopted)) {
-        k->node.taken(k->node.ctx, owner.holder);
+        node_lease_taken(k->node.lease, owner.holder);
     }
+}
+
+/* The key before the stream: none is made for a log that others have. When the key was lost, a stream
+ * that is there shows that nobody has adopted it, and so does a lease that never ran out while this
+ * process had it. errors: ERR_LOCKED, ERR_MISSING; of the module */
+static int look_at_key(struct log_keeper *k, struct cluster_client *client, uint16_t number,
+                       struct log_owner *ret, bool *ret_may_create)
+{
+    struct cluster_log_state state;
+    int err = log_owner_get(k->node.module, client, number, ret);
+    if (err == ERR_MISSING) {
+        bool is_sure = k->made != 0 && !engine_lease_is_over(k->node.engine);
+        err = k->node.spool == 0 || is_sure ? 0 : k->module->look(k->log, &state);
+        *ret_may_create = err == 0;
+    } else if (err == 0 && (ret->holder != number || ret->is_adopted)) {
+        err = ERR_LOCKED;
+    }
+    return err;
 }
 
 /* errors: of the module; ERR_AGAIN: the node has not joined, or others were faster */
@@ -84,22 +111,27 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
     struct cluster_client *client = k->node.client(k->node.ctx);
     struct cluster_log_state state;
     struct log_owner owner;
-    uint64_t place = 0;
+    uint64_t place = 0, last = 0;
     if (client == NULL || number == 0 || (k->node.spool != 0 && number != k->node.spool)) {
         return ERR_AGAIN;
     }
     char name[LOG_OWNER_NAME_SIZE];
-    bool is_first = k->node.spool == 0;
+    bool may_create = false;
     log_owner_name(number, name);
     int err = k->log != NULL ? 0 : k->module->open(&k->node.options, name, &k->log);
     if (err == 0 && !k->module->is_connected(k->log)) {
         err = ERR_CLOSED;
+    } else if (err == 0 && !k->module->takes(k->log, LOG_FRAME_BYTES_MAX)) {
+        err = -EMSGSIZE; /* else the first long batch would never be stored */
     }
-    err = err != 0 ? err : log_owner_begin(k->node.module, client, number, is_first, &owner);
+    err = err != 0 ? err : look_at_key(k, client, number, &owner, &may_create);
     err = err != 0 ? err : find_stream(k, &state);
+    err = err != 0 ? err : log_owner_last_epoch(k->module, k->log, &state, &last);
+    err =
+        err != 0 ? err : log_owner_begin(k->node.module, client, number, may_create, last, &owner);
     if (err == ERR_LOCKED) {
         k->is_ended = true;
-        k->node.taken(k->node.ctx, owner.holder);
+        node_lease_taken(k->node.lease, owner.holder);
     }
     if (err != 0) {
         return err;
@@ -115,13 +147,15 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
         return err; /* if it lies there after all, the next epoch's fence comes behind it */
     }
     log_prefix_init(&k->prefix, owner.epoch, place);
+    k->first = k->made == state.made && k->first > state.first ? k->first : state.first;
     k->made = state.made;
     k->reported = 0;
     k->is_open = true;
     k->node.spool = number;
     log_info("log: epoch %llu of log %u of node %s begins at place %llu",
              (unsigned long long)owner.epoch, number, k->node.name, (unsigned long long)place);
-    k->node.begun(k->node.ctx, number);
+    replica_set_size(k->replica, state.bytes); /* before it judges what has room */
+    engine_number_ids(k->node.engine, number);
     replica_open(k->replica, number, owner.epoch, place);
     return 0;
 }
@@ -130,6 +164,9 @@ static const char *text_of(int err)
 {
     if (err == ERR_MISSING) {
         return "the servers know nothing of it, but this spool had one";
+    }
+    if (err == -EMSGSIZE) {
+        return "max_payload of the servers must be 1 MB, as it is by default";
     }
     return err == ERR_LIMIT ? "the servers have no room for as much as max_bytes" : err_str(err);
 }
@@ -173,6 +210,15 @@ static void stream_vanished(struct log_keeper *k)
 {
     log_error("log: the servers have lost it; all mail is told to them anew");
     log_prefix_vanished(&k->prefix);
+}
+
+/* Whether what was acknowledged is not there any more: there is no such stream, or another one, or
+ * servers came back without its end, or somebody purged it. err: of the look */
+static bool has_lost(const struct log_keeper *k, int err, const struct cluster_log_state *s)
+{
+    return err == ERR_MISSING ||
+           (err == 0 && (s->made != k->made || s->last < k->prefix.prefix ||
+                         (s->first > k->first && s->last == k->prefix.prefix)));
 }
 
 /* false: nothing can be done now */
@@ -228,7 +274,7 @@ static void look_there(struct log_keeper *k)
         }
     } else if (err == ERR_MISSING) {
         err = k->module->look(k->log, &state);
-        if (err == ERR_MISSING || (err == 0 && state.made != k->made)) {
+        if (has_lost(k, err, &state)) {
             stream_vanished(k);
         } else if (err == 0 && (state.last < place || state.first > place)) {
             log_prefix_nothing(&k->prefix, place, state.last);
@@ -247,6 +293,7 @@ static void watch_size(struct log_keeper *k)
     uint64_t purge = replica_take_purge(k->replica);
     if (purge != 0) {
         purge = log_prefix_purge(&k->prefix, purge) + 1;
+        k->first = purge > k->first ? purge : k->first;
         int err = k->module->purge(k->log, purge);
         if (err != 0) {
             log_warning("log: what is not needed any more cannot be purged: %s; it will be with "
@@ -259,7 +306,7 @@ static void watch_size(struct log_keeper *k)
     }
     k->next_look = now + LOOK;
     int err = k->module->look(k->log, &state);
-    if (err == ERR_MISSING || (err == 0 && state.made != k->made)) {
+    if (has_lost(k, err, &state)) {
         stream_vanished(k);
     } else if (err == 0) {
         replica_set_size(k->replica, state.bytes);

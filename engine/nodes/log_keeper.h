@@ -8,11 +8,15 @@
 
 #include <stdint.h>
 
+struct engine;
 struct log_keeper;
+struct node_lease;
 struct replica;
 
 /* What the keeper needs of its node; each is called by the thread `log`. */
 struct log_keeper_node {
+    struct engine *engine;
+    struct node_lease *lease; /* hears that another has the log */
     struct replica *replica;
     const char *name;
     uint16_t spool;     /* its number as found at the start; 0: it has none, and had no log */
@@ -23,10 +27,6 @@ struct log_keeper_node {
     struct cluster_client *(*client)(void *ctx);
     /* 0: it has not joined, or has no number */
     uint16_t (*number)(void *ctx);
-    /* The log of this number is ours. */
-    void (*begun)(void *ctx, uint16_t number);
-    /* Another spool has the log now; may be told again. */
-    void (*taken)(void *ctx, uint16_t holder);
     void *ctx;
 };
 

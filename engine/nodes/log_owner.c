@@ -3,6 +3,7 @@
 #include "engine/nodes/log_owner.h"
 
 #include "base/error.h"
+#include "engine/cluster/log_frame.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -73,20 +74,46 @@ int log_owner_get(const struct cluster_module *m, struct cluster_client *client,
     return get(m, client, name, ret, &revision);
 }
 
+int log_owner_last_epoch(const struct cluster_log_module *m, struct cluster_log *log,
+                         const struct cluster_log_state *state, uint64_t *ret)
+{
+    uint64_t epoch = 0;
+    int err = 0;
+    for (uint64_t place = state->last; err == 0 && epoch == 0 && place >= state->first; place--) {
+        struct cluster_value found = {.data = NULL};
+        struct log_frame frame;
+        err = m->read(log, place, &found);
+        if (err == 0 && log_frame_read(slice_make(found.data, found.len), &frame) == 0) {
+            struct log_item item;
+            bool is_fence = frame.id.serial == 0 && log_frame_next(&frame.items, &item);
+            epoch = frame.id.epoch;
+            err = is_fence && item.number != frame.node ? ERR_LOCKED : 0;
+        }
+        err = err == ERR_MISSING ? 0 : err;
+        free(found.data);
+    }
+    if (err == 0) {
+        *ret = epoch;
+    }
+    return err;
+}
+
 int log_owner_begin(const struct cluster_module *m, struct cluster_client *client, uint16_t number,
-                    bool is_first, struct log_owner *ret)
+                    bool may_create, uint64_t last, struct log_owner *ret)
 {
     char name[LOG_OWNER_NAME_SIZE];
     struct log_owner o = {.holder = number};
     uint64_t revision = 0;
     log_owner_name(number, name);
     int err = get(m, client, name, &o, &revision);
-    if (err == ERR_MISSING && is_first) {
+    if (err == ERR_MISSING && may_create) {
         err = 0;
     }
     if (err == 0 && (o.holder != number || o.is_adopted)) {
         err = ERR_LOCKED;
     }
+    o.epoch = o.epoch > last ? o.epoch : last;
+    err = err == 0 && o.epoch >= INT64_MAX ? ERR_SYNTAX : err; /* no writer came that far */
     o.epoch += err == 0 ? 1 : 0;
     *ret = o;
     return err != 0 ? err : put(m, client, name, &o, revision);

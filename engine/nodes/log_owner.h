@@ -7,7 +7,7 @@
 #define ENGINE_LOG_OWNER_H
 
 #include "base/attr.h"
-#include "engine/nodes/cluster_module.h"
+#include "engine/nodes/cluster_log_module.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,14 +32,22 @@ MUST_USE int log_owner_read(struct slice value, struct log_owner *ret);
 MUST_USE int log_owner_get(const struct cluster_module *m, struct cluster_client *client,
                            uint16_t number, struct log_owner *ret);
 
+/* The epoch of the last frame of a log; 0: it has none. errors: ERR_LOCKED: that frame is the fence of
+ * who took the log over; of the module */
+MUST_USE int log_owner_last_epoch(const struct cluster_log_module *m, struct cluster_log *log,
+                                  const struct cluster_log_state *state, uint64_t *ret);
+
 /* Begin the next epoch of the spool's own log. Waits for servers; one thread.
  *
- * is_first  the spool had no log yet; else there must be a key
+ * may_create  a key is made where there is none
+ * last        epoch of the last frame: the next one is greater, also when the key was lost, as readers
+ *             take a lesser one for void
  * errors    ERR_LOCKED: another one has it, *ret says which; ERR_MISSING: there is no key, so the
  *           servers have lost what they knew; ERR_AGAIN: somebody changes it now; ERR_SYNTAX: the
  *           key's value is none; of the module */
 MUST_USE int log_owner_begin(const struct cluster_module *m, struct cluster_client *client,
-                             uint16_t number, bool is_first, struct log_owner *ret);
+                             uint16_t number, bool may_create, uint64_t last,
+                             struct log_owner *ret);
 
 /* Begin the next epoch of another's log, or have nothing of it needed any more.
  *

@@ -11,9 +11,12 @@
 #include "engine/replica/replay.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -113,9 +116,13 @@ static int find_number(struct restore *r)
 static int put_fence(struct restore *r, uint64_t *ret_place)
 {
     struct log_owner owner = {.epoch = 0};
+    struct cluster_log_state state;
+    uint64_t last = 0;
     int err;
     do {
-        err = log_owner_begin(r->module, r->client, r->number, false, &owner);
+        err = taken_log_look(&r->taken, &state);
+        err = err != 0 ? err : log_owner_last_epoch(r->log_module, r->log, &state, &last);
+        err = err != 0 ? err : log_owner_begin(r->module, r->client, r->number, true, last, &owner);
     } while (must_ask_again(r, err));
     if (err != 0) {
         (void)snprintf(r->text, LOG_RESTORE_TEXT, "the log of node %s cannot be taken: %s", r->node,
@@ -143,6 +150,33 @@ static uint64_t count_messages(struct spool_store *store)
     return counts.messages;
 }
 
+/* What an interrupted restore left, perhaps of another node: what is not in the log any more, or never
+ * was, must not be in the spool. */
+static int remove_leftover(struct restore *r)
+{
+    static const char *const names[] = {"data.mdb", "lock.mdb", "journal", "ballast", "spool.lock"};
+    int folder = open(r->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int lock = openat(folder, "spool.lock", O_RDWR | O_CLOEXEC); /* none: nobody is at work there */
+    int err = lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) != 0 ? ERR_LOCKED : 0;
+    for (size_t i = 0; folder >= 0 && err == 0 && i < sizeof(names) / sizeof(names[0]); i++) {
+        (void)unlinkat(folder, names[i], 0); /* it need not be there; else the folder stays */
+    }
+    if (err == 0 && rmdir(r->folder) != 0 && errno != ENOENT) {
+        err = -errno;
+    }
+    if (lock >= 0) {
+        (void)close(lock); /* only for the lock */
+    }
+    if (folder >= 0) {
+        (void)close(folder); /* read only */
+    }
+    if (err != 0) {
+        (void)snprintf(r->text, LOG_RESTORE_TEXT, "%.200s cannot be removed: %s", r->folder,
+                       err_str(err));
+    }
+    return err;
+}
+
 /* The spool goes on with the log of the one that was lost. errors: of the store */
 static int keep_number(const struct restore *r, struct spool_store *store)
 {
@@ -164,7 +198,11 @@ static int fill_spool(struct restore *r, uint64_t fence)
     char why[256] = "";
     struct spool_store *store = NULL;
     const struct spool_options options = {.path = r->folder, .map_size = r->config->spool.map_size};
-    int err = spool_store_open(&options, &store, why);
+    int err = remove_leftover(r);
+    if (err != 0) {
+        return err;
+    }
+    err = spool_store_open(&options, &store, why);
     if (err != 0) {
         (void)snprintf(r->text, LOG_RESTORE_TEXT, "%.250s", why);
         return err;
@@ -175,8 +213,8 @@ static int fill_spool(struct restore *r, uint64_t fence)
     int end = replay_end(&replay);
     err = err != 0 ? err : end;
     if (err != 0) {
-        (void)snprintf(r->text, LOG_RESTORE_TEXT, "the log cannot be read into %.150s: %s%s",
-                       r->folder, err_str(err), err == ERR_AGAIN ? "; do this once more" : "");
+        (void)snprintf(r->text, LOG_RESTORE_TEXT, "the log cannot be read into %.150s: %s",
+                       r->folder, err_str(err));
     }
     r->figures->bytes = figures.bytes;
     r->figures->damaged = figures.unreadable;
@@ -206,7 +244,63 @@ static int take_log(struct restore *r)
         return err;
     }
     err = put_fence(r, &fence);
-    return err != 0 ? err : fill_spool(r, fence);
+    do { /* a node that was fenced may purge once more */
+        err = err != 0 && err != ERR_AGAIN ? err : fill_spool(r, fence);
+    } while (err == ERR_AGAIN);
+    return err;
+}
+
+/* The folder of the spool may be there, and be a disk of its own, and what is in it is not ours but for a
+ * spool. */
+static int prepare_place(struct restore *r)
+{
+    static const char *const names[] = {"data.mdb", "journal"};
+    const char *path = r->config->spool.path;
+    char file[sizeof(r->folder)];
+    if (snprintf(r->folder, sizeof(r->folder), "%s/from-log", path) >= (int)sizeof(r->folder)) {
+        (void)snprintf(r->text, LOG_RESTORE_TEXT, "the spool's path is too long");
+        return ERR_LIMIT;
+    }
+    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+        int err = -errno;
+        (void)snprintf(r->text, LOG_RESTORE_TEXT, "%.200s: %s", path, err_str(err));
+        return err;
+    }
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        (void)snprintf(file, sizeof(file), "%s/%s", path, names[i]); /* no longer than r->folder */
+        if (access(file, F_OK) == 0) {
+            (void)snprintf(r->text, LOG_RESTORE_TEXT,
+                           "there is a spool in %.200s already; move it away first", path);
+            return ERR_LOCKED;
+        }
+    }
+    return 0;
+}
+
+/* The spool is whole: its file moves to its place, and belongs to whom the folder does, who need not be
+ * who runs this. */
+static int move_to_place(struct restore *r)
+{
+    struct stat st;
+    int folder = open(r->config->spool.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int err = folder < 0 || fstat(folder, &st) != 0 ? -errno : 0;
+    if (err == 0 && geteuid() == 0 &&
+        fchownat(folder, "from-log/data.mdb", st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) != 0) {
+        err = -errno;
+    }
+    if (err == 0 &&
+        (renameat(folder, "from-log/data.mdb", folder, "data.mdb") != 0 || fsync(folder) != 0)) {
+        err = -errno;
+    }
+    if (folder >= 0) {
+        (void)close(folder); /* synced */
+    }
+    if (err != 0) {
+        (void)snprintf(r->text, LOG_RESTORE_TEXT, "%.200s cannot be moved to its place: %s",
+                       r->folder, err_str(err));
+        return err;
+    }
+    return remove_leftover(r);
 }
 
 int log_restore(const struct config *config, const char *node, struct log_restore *ret,
@@ -214,25 +308,12 @@ int log_restore(const struct config *config, const char *node, struct log_restor
 {
     struct restore r = {
         .config = config, .node = node, .figures = ret, .text = text, .answered = clock_mono()};
-    const char *path = config->spool.path;
     *ret = (struct log_restore){0};
     text[0] = '\0';
-    if (rmdir(path) != 0 && errno != ENOENT) {
-        (void)snprintf(text, LOG_RESTORE_TEXT,
-                       "there is something in %.200s already; move it away first", path);
-        return ERR_LOCKED;
-    }
-    if (snprintf(r.folder, sizeof(r.folder), "%s.from-log", path) >= (int)sizeof(r.folder)) {
-        (void)snprintf(text, LOG_RESTORE_TEXT, "the spool's path is too long");
-        return ERR_LIMIT;
-    }
-    int err = connect_both(&r);
+    int err = prepare_place(&r);
+    err = err != 0 ? err : connect_both(&r);
     err = err != 0 ? err : take_log(&r);
-    if (err == 0 && rename(r.folder, path) != 0) {
-        err = -errno;
-        (void)snprintf(text, LOG_RESTORE_TEXT, "%.120s cannot be moved to %.120s: %s", r.folder,
-                       path, err_str(err));
-    }
+    err = err != 0 ? err : move_to_place(&r);
     if (r.log_module != NULL) {
         r.log_module->close(r.log);
         r.module->close(r.client);

@@ -16,8 +16,8 @@ struct log_restore {
 };
 
 /* Take the log from whoever still writes it, read it, and make the spool that the configuration
- * names, in which there must be none. It is made beside its place and moved there when it is whole, so
- * that this can be done again. Waits for servers; for a program that runs nothing else.
+ * names, in which there must be none. It is made in a folder there, `from-log`, and moved to its place
+ * when it is whole, so that this can be done again. Waits for servers; for a program that runs nothing else.
  *
  * text    what is wrong
  * errors  ERR_MISSING: there is no such log; ERR_LOCKED: there is a spool already, or another node has

@@ -106,7 +106,7 @@ static void wake_clerk(void *ctx)
 static void hear_node(void *ctx, const char *key, const void *data, size_t len, uint64_t revision)
 {
     struct nodes *n = ctx;
-    if (key != NULL && strcmp(key, NODE_NUMBERS_KEY) != 0) {
+    if (key == NULL || strcmp(key, NODE_NUMBERS_KEY) != 0) {
         (void)inbox_put(&n->inbox, key, data, len, revision); /* else in five seconds again */
         wake(n);
     }
@@ -186,6 +186,14 @@ static void see_entry(struct nodes *n, const struct node_entry *e, uint64_t revi
     }
 }
 
+static void note_telling(struct nodes *n, bool is_anew)
+{
+    n->numbering.is_known = n->numbering.is_known && !is_anew;
+    for (size_t i = 0; is_anew && i < n->seen_count; i++) {
+        n->seen[i].member.revision = 0; /* whatever comes next is a sign of life */
+    }
+}
+
 /* Whether there was something. */
 static bool read_inbox(struct nodes *n, usec_t now)
 {
@@ -193,7 +201,10 @@ static bool read_inbox(struct nodes *n, usec_t now)
     for (struct told *t = first; t != NULL; t = next) {
         struct node_entry e;
         next = t->next;
-        if (!t->is_put) {
+        note_telling(n, inbox_is_anew(&n->inbox, t));
+        if (t->key[0] == '\0') {
+            /* no node's */
+        } else if (!t->is_put) {
             forget_node(n, t->key);
         } else if (node_entry_read(slice_make(t->value, t->len), &e) == 0 &&
                    strcmp(e.name, t->key) == 0) {
@@ -261,7 +272,7 @@ static bool are_servers_fit(struct nodes *n)
     return answered > 0;
 }
 
-static struct cluster_options options_of(const struct nodes *n)
+struct cluster_options nodes_options(const struct nodes *n)
 {
     const struct config_cluster *k = n->config;
     return (struct cluster_options){
@@ -284,7 +295,7 @@ static int open_client(struct nodes *n)
     if (!are_servers_fit(n)) {
         return ERR_AGAIN;
     }
-    const struct cluster_options options = options_of(n);
+    const struct cluster_options options = nodes_options(n);
     int err = n->module->open(&options, &client);
     if (err != 0) {
         refuse(n, "the client", err_str(err));
@@ -535,12 +546,6 @@ static uint16_t number_for_log(void *ctx)
     return atomic_load_explicit(&n->joined_number, memory_order_relaxed);
 }
 
-static void log_begun(void *ctx, uint16_t number)
-{
-    struct nodes *n = ctx;
-    engine_number_ids(n->engine, number);
-}
-
 /* Who has a spool, as the view says, which the thread `cluster` renews twice a second. */
 static enum holder holder_for_taker(void *ctx, uint16_t number)
 {
@@ -559,11 +564,6 @@ static enum holder holder_for_taker(void *ctx, uint16_t number)
     return holder;
 }
 
-static void log_taken(void *ctx, uint16_t holder)
-{
-    node_lease_taken(&((struct nodes *)ctx)->lease, holder);
-}
-
 static int make_log(struct nodes *n, const struct cluster_log_module *module)
 {
     const struct log_keeper_node node = {
@@ -571,12 +571,12 @@ static int make_log(struct nodes *n, const struct cluster_log_module *module)
         .name = n->config->node,
         .spool = spool_store_node(n->engine->store),
         .max_bytes = n->config->max_bytes,
-        .options = options_of(n),
+        .options = nodes_options(n),
         .module = n->module,
         .client = client_for_log,
         .number = number_for_log,
-        .begun = log_begun,
-        .taken = log_taken,
+        .engine = n->engine,
+        .lease = &n->lease,
         .ctx = n,
     };
     const struct taker_node taker = {

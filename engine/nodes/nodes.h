@@ -60,6 +60,9 @@ struct nodes_view {
     struct node_view nodes[NODES_MAX]; /* by name */
 };
 
+/* How this node connects to the servers; what it points to lives as long as the node. */
+struct cluster_options nodes_options(const struct nodes *n);
+
 /* What the thread saw last. Any thread but `cluster`, for a short time under its lock. */
 void nodes_look(struct nodes *n, struct nodes_view *ret);
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "engine/cluster/limit_share.h"
 #include "engine/limit/limits_part.h"
+#include "engine/nodes/shared_quota.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -66,7 +67,8 @@ static void hear_limit(void *ctx, const char *key, const void *data, size_t len,
 
 int shared_limits_open(struct shared_limits *s, struct cluster_client *client)
 {
-    int err = cluster_module_follow(s->module, client, BUCKET, hear_limit, s);
+    int err = s->module->bucket(client, SHARED_QUOTA_BUCKET);
+    err = err != 0 ? err : cluster_module_follow(s->module, client, BUCKET, hear_limit, s);
     if (err == 0) {
         s->client = client;
     }
@@ -153,8 +155,8 @@ static struct shared_limit *make_limit(struct shared_limits *s, uint32_t slot,
     k->id = v->id;
     k->burst = v->burst;
     memcpy(k->key, v->key, sizeof(k->key));
-    k->self =
-        (struct limit_share_self){.is_rate = true, .limit = v->parts, .turn_min = v->token_time};
+    k->self = (struct limit_share_self){
+        .is_rate = v->kind == LIMITS_PART_OF_RATE, .limit = v->parts, .turn_min = v->token_time};
     limit_share_void(&k->self);
     k->next = *chain;
     *chain = k;
@@ -264,6 +266,7 @@ static int take_step(struct shared_limits *s, struct shared_limit *k,
     k->self.node = turn->of->node;
     k->self.want = v == NULL || turn->of->is_end ? 0 : v->want;
     k->self.tokens = v == NULL ? 0 : v->tokens;
+    k->self.in_use = v == NULL ? 0 : v->in_use;
     if (!k->is_known) {
         turn->swaps++;
         int err = read_value(s, k);
@@ -311,11 +314,28 @@ static void void_all(struct shared_limits *s)
     }
 }
 
+/* The servers tell anew all that they have: what they had before may be lost. */
+static void doubt_all(struct shared_limits *s)
+{
+    for (uint32_t i = 0; i < s->slot_count; i++) {
+        if (s->by_slot[i] != NULL) {
+            s->by_slot[i]->is_known = false;
+        }
+    }
+    for (struct shared_limit *k = s->gone; k != NULL; k = k->next_gone) {
+        k->is_known = false;
+    }
+}
+
 static void take_told(struct shared_limits *s)
 {
     for (struct told *t = inbox_take(&s->inbox), *next; t != NULL; t = next) {
-        struct shared_limit *k = t->key[0] == '\0' ? NULL : find_limit(s, t->key);
+        bool is_telling = t->key[0] == '\0';
+        struct shared_limit *k = is_telling ? NULL : find_limit(s, t->key);
         next = t->next;
+        if (is_telling && !t->is_put) {
+            doubt_all(s);
+        }
         if (k != NULL && t->revision > k->revision) {
             struct limit_share value;
             k->is_known = t->is_put && limit_share_parse(slice_make(t->value, t->len), &value) == 0;
@@ -328,6 +348,25 @@ static void take_told(struct shared_limits *s)
     }
 }
 
+/* What is wanted of a quota is taken, and what is left over goes back. errors: of a server */
+static int work_quota(struct shared_limits *s, uint32_t slot, const struct limits_part_view *v,
+                      struct turn *turn)
+{
+    bool is_over = turn->of->is_end || v->is_idle;
+    if (v->want > 0 && !turn->of->is_end) {
+        turn->swaps++;
+        return shared_quota_take(s, slot, v);
+    }
+    if (is_over && v->share > 0) {
+        turn->swaps++;
+        return shared_quota_give(s, slot, v);
+    }
+    if (is_over) {
+        (void)limits_part_end(s->limits, slot, v->id, clock_mono()); /* false: it is wanted again */
+    }
+    return 0;
+}
+
 static int work_slot(struct shared_limits *s, uint32_t slot, struct turn *turn)
 {
     struct limits_part_view v;
@@ -336,6 +375,9 @@ static int work_slot(struct shared_limits *s, uint32_t slot, struct turn *turn)
     if (k != NULL && (!is_there || v.id != k->id)) {
         retire(s, k);
         k = NULL;
+    }
+    if (is_there && v.kind == LIMITS_PART_OF_QUOTA) {
+        return work_quota(s, slot, &v, turn);
     }
     if (is_there && k == NULL && !turn->of->is_end) {
         k = make_limit(s, slot, &v);

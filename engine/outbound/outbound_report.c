@@ -34,7 +34,7 @@ void outbound_describe(struct outbound *c, struct delivery *d, bool server_faile
 {
     d->connection_open = outbound_may_be_reused(c);
     d->connection_ends = c->is_leaving = c->is_awaited = !d->connection_open;
-    d->depth = c->is_ready && c->has_core ? smtp_client_depth(&c->smtp) : 0;
+    d->depth = c->is_ready && c->has_core ? smtp_client_at_hand(&c->smtp) : 0;
     d->is_out_of_step = c->is_out_of_step || (c->has_core && c->smtp.is_out_of_step);
     /* An end by BDAT that could not be believed may have been taken all the same: by DATA, whose 354
      * stands between the replies to the envelope and to the end, it can be told. Otherwise the

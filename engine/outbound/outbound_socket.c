@@ -16,7 +16,7 @@ enum { ROUNDS_PER_PASS = 8 };
 
 void outbound_close_socket(struct outbound *c)
 {
-    poller_remove(&c->worker->poller, &c->watch);
+    poller_leave(&c->worker->poller, &c->watch);
     timeout_set(&c->worker->timeouts, &c->timer, USEC_NEVER);
     if (stream_is_open(&c->stream)) {
         stream_close(&c->stream);

@@ -5,6 +5,7 @@
 #include "engine/outbound/request.h"
 #include "engine/post/delivery.h"
 #include "engine/post/message.h"
+#include "engine/post/signing.h"
 #include "engine/trace/flight_recorder.h"
 #include "engine/trace/recording.h"
 
@@ -123,6 +124,10 @@ void outbound_trace_commands(struct outbound *c)
 void outbound_trace_body(struct outbound *c, const struct message *m)
 {
     outbound_trace_commands(c);
+    struct slice signatures = signing_note(m->signing);
+    if (signatures.len > 0 && c->flight != NULL) {
+        note(c, signatures);
+    }
     flight_body(c->worker->recorder, c->flight, m->envelope.id, message_sent_bytes(m),
                 c->worker->now);
 }

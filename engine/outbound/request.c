@@ -137,7 +137,7 @@ static const char *return_base(const struct request *r, const struct worker *w)
 {
     const struct config *config = w == NULL ? NULL : settings_of(w->engine)->config;
     const struct spool_envelope *envelope = &r->delivery->message->envelope;
-    if (config == NULL || !config->has_verp || envelope->sender.len == 0) {
+    if (config == NULL || !config->has_return_tokens || envelope->sender.len == 0) {
         return NULL;
     }
     return config_verp(config, r->delivery->transport, envelope->tenant);
@@ -149,16 +149,7 @@ static struct slice return_address(struct request *r, uint32_t position,
                                    const struct return_book *book, const char *base)
 {
     const struct message *m = r->delivery->message;
-    const struct return_subject subject = {
-        .message = m->envelope.id,
-        .begun = (m->envelope.not_before > m->envelope.created ? m->envelope.not_before
-                                                               : m->envelope.created) /
-                 USEC_PER_SEC,
-        .recipient = r->indexes[position],
-        .tenant = m->envelope.tenant,
-        .campaign = m->envelope.campaign,
-        .address = message_address(m, r->indexes[position]),
-    };
+    const struct return_subject subject = message_subject(m, r->indexes[position]);
     if (r->return_path == NULL) {
         r->return_path = malloc(RETURN_ADDRESS_MAX);
     }

@@ -37,6 +37,13 @@ void backlog_return(struct backlog *b, struct engine *e, uint64_t place)
     }
 }
 
+void backlog_reopen(struct backlog *b, struct engine *e, uint64_t place)
+{
+    b->at = place <= b->at ? place - 1 : b->at;
+    b->returned = place > b->returned ? place : b->returned;
+    set_state(b, e, BACKLOG_READABLE);
+}
+
 void backlog_pass(struct backlog *b, uint64_t place)
 {
     b->at = place;

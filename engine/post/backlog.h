@@ -22,7 +22,7 @@
  * The backlog, which only the activator changes:
  *
  *              LETTER_QUEUED, or a message goes back with
- *              LETTER_RETURNED
+ *              LETTER_RETURNED, or gives its place back
  *     +------+ ----------------------------------------------> +----------+
  *     | NONE |                                                 | READABLE | <--- at the start: an
  *     +------+ <---------------------------------------------- +----------+      earlier run may
@@ -82,6 +82,9 @@ static inline bool backlog_is_readable(const struct backlog *b)
 void backlog_grow(struct backlog *b, struct engine *e);
 /* A message with this place goes back (LETTER_RETURNED). */
 void backlog_return(struct backlog *b, struct engine *e, uint64_t place);
+/* A message with this place, which was taken, has given its place in memory back: the scan meets it again,
+ * once the tables have it. */
+void backlog_reopen(struct backlog *b, struct engine *e, uint64_t place);
 /* The message at the place is taken or passed over: from memory in state NONE, else by the scan. */
 void backlog_pass(struct backlog *b, uint64_t place);
 /* The scan found nothing behind `at`. */

@@ -57,6 +57,7 @@ enum letter_kind {
     LETTER_HELD,           /* a message is held until some time */
     LETTER_SWEEP,          /* find mail that is not active and try it now */
     LETTER_RECALL,         /* these deferred messages may go now */
+    LETTER_KEPT,           /* a message that was asked for its place cannot give it back */
     LETTER_ORDERS_CHANGED, /* standing orders have changed: tell the schedulers */
     /* to a thread that signs */
     LETTER_SIGN, /* a message's first recipients, for its scheduler when the message is signed */
@@ -67,6 +68,7 @@ enum letter_kind {
     LETTER_RESOLVED, /* the hosts of a destination, or why there are none */
     LETTER_LOST,     /* a connection has ended */
     LETTER_REVIVE,   /* dead destinations are to be tried at once */
+    LETTER_GIVE_WAY, /* a message is to give its place back, if nothing of it was ever selected */
     LETTER_ORDERS, /* the orders have changed, and mail submitted by the earlier ones came before */
     LETTER_SETTINGS, /* go on by these */
     /* to a worker, the http thread or the one that reports on TLS, whichever made the mail */
@@ -119,11 +121,13 @@ LETTER_OF(damaged, LETTER_DAMAGED, struct spool_position, outbox_put)
 LETTER_OF(returned, LETTER_RETURNED, struct message, outbox_put)
 LETTER_OF(read, LETTER_READ, struct read_request, outbox_put)
 LETTER_OF(recall, LETTER_RECALL, struct recall, outbox_put)
+LETTER_OF(kept, LETTER_KEPT, struct message, outbox_put) /* the reference of give_way */
 LETTER_OF(sign, LETTER_SIGN, struct submission, outbox_put)
 LETTER_OF(submit, LETTER_SUBMIT, struct submission, outbox_put)
 LETTER_OF(more, LETTER_MORE, struct submission, outbox_put)
 LETTER_OF(resolved, LETTER_RESOLVED, struct resolution, outbox_put)
 LETTER_OF(revive, LETTER_REVIVE, struct sweep, outbox_put)
+LETTER_OF(give_way, LETTER_GIVE_WAY, struct message, outbox_put) /* a reference of its own */
 LETTER_OF(settings, LETTER_SETTINGS, struct settings, outbox_put) /* a reference of its own */
 LETTER_OF(stored, LETTER_STORED, struct intake, outbox_put)
 LETTER_OF(staged, LETTER_STAGED, struct intake, outbox_put)

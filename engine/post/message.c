@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/packed.h"
 #include "engine/config/config.h"
+#include "engine/heard/return_book.h"
 #include "engine/post/signing.h"
 #include "engine/state/settings.h"
 
@@ -74,6 +75,8 @@ static struct message *create(const struct spool_envelope *envelope, size_t extr
     m->envelope.tenant = keep_envelope_text(&at, envelope->tenant);
     m->envelope.campaign = keep_envelope_text(&at, envelope->campaign);
     list_init(&m->active);
+    list_init(&m->in_flow);
+    m->whole_at = MESSAGE_IN_PARTS;
     message_account_init(&m->account);
     atomic_init(&m->references, 1);
     return m;
@@ -176,6 +179,19 @@ usec_t message_expires(const struct message *m, const struct config *config)
         return e->expires;
     }
     return e->created + config_queue_lifetime(config, e->tenant, e->sender.len == 0);
+}
+
+struct return_subject message_subject(const struct message *m, uint32_t index)
+{
+    const struct spool_envelope *e = &m->envelope;
+    return (struct return_subject){
+        .message = e->id,
+        .begun = (e->not_before > e->created ? e->not_before : e->created) / USEC_PER_SEC,
+        .recipient = index,
+        .tenant = e->tenant,
+        .campaign = e->campaign,
+        .address = message_address(m, index),
+    };
 }
 
 struct slice message_packed(const struct message *m)

@@ -30,8 +30,11 @@
 
 struct buf;
 struct config;
+struct return_subject;
 struct settings;
 struct signing;
+
+#define MESSAGE_IN_PARTS UINT16_MAX
 
 /* The recipients of a message for one transport that have not been read from the spool yet. */
 struct message_part {
@@ -62,6 +65,8 @@ struct message {
     struct sched_flow_key flow;     /* whose turn it takes: activator/flow_names.h */
     uint64_t suppress_seen;         /* its recipients were looked up when changes were that many:
                                      * spool_suppress_changes */
+    uint16_t whole_at;              /* the transport that all its undelivered recipients were handed to
+                                     * at once; MESSAGE_IN_PARTS: there is none */
 
     /* see signing.h; NULL: nothing is known, and it goes out without signatures */
     struct signing *signing;
@@ -72,6 +77,11 @@ struct message {
     uint32_t changes;           /* review.changes when the message became active */
     uint32_t in_core_added;     /* by in_core.h */
     struct list active; /* in the activator's list until no other thread holds the message */
+    struct list in_flow;  /* in its flow's list while it may be asked to give its place back */
+    bool is_asked;        /* it was, and there is no answer */
+
+    /* the thread of the scheduler of `whole_at` only */
+    bool gives_way; /* it leaves that scheduler, to give its place back */
 
     /* spool writer only; the activator opens it: message_account.h */
     struct message_account account;
@@ -79,6 +89,7 @@ struct message {
     /* set by the spool writer before its LETTER_SETTLED, read by the activator behind it */
     usec_t held_until; /* wall: it settled into the held class until then; 0: it did not */
     usec_t turn; /* wall: it was deferred until then, its turn at its receiver; 0: it was not */
+    bool is_returned; /* it has given its place back: it waits where it was, and nothing was written */
 
     /* set by the spool writer before anybody else knows the message, taken away by the reclaim
      * thread; read by any thread that is online: see message_body */
@@ -105,6 +116,9 @@ MUST_USE int message_load(struct message *m, uint32_t index, struct slice addres
 void message_unload(struct message *m, uint32_t index);
 /* The address of a loaded recipient. */
 struct slice message_address(const struct message *m, uint32_t index);
+
+/* The same recipient, as its return address speaks of it; views of the message. */
+struct return_subject message_subject(const struct message *m, uint32_t index);
 
 /* All addresses of a whole message: the packed list that it was made of. */
 struct slice message_packed(const struct message *m);

@@ -1,5 +1,7 @@
 #include "engine/post/signing.h"
 
+#include "base/buf.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +16,36 @@ void signing_free(struct signing *s)
     if (s != NULL) {
         free(s->wanted);
         free(s->fields);
+        free(s->told);
         free(s);
     }
+}
+
+void signing_tell(struct signing *s, struct slice result, const struct slice *keys, size_t count)
+{
+    struct buf out;
+    buf_init(&out, 0);
+    buf_append_str(&out, ",\"dkim\":\"");
+    buf_append_slice(&out, result);
+    buf_append_char(&out, '"');
+    for (size_t i = 0; i < count; i++) {
+        buf_append_str(&out, i == 0 ? ",\"dkim_keys\":[\"" : "\",\"");
+        buf_append_slice(&out, keys[i]);
+    }
+    buf_append_str(&out, count == 0 ? "" : "\"]");
+    size_t event_len = out.len;
+    buf_append_str(&out, "DKIM: ");
+    buf_append_slice(&out, result);
+    for (size_t i = 0; i < count; i++) {
+        buf_append_str(&out, i == 0 ? ", by " : " ");
+        buf_append_slice(&out, keys[i]);
+    }
+    size_t len = 0;
+    char *told = buf_detach(&out, &len); /* NULL: its events and traces say nothing of it */
+    free(s->told);
+    s->told = told;
+    s->event_len = told == NULL ? 0 : (uint32_t)event_len;
+    s->note_len = told == NULL ? 0 : (uint32_t)(len - event_len);
 }
 
 struct spool_signing signing_record(const struct signing *s)
@@ -43,6 +73,7 @@ int signing_restore(struct signing *s, const struct spool_signing *record)
     }
     free(s->wanted);
     free(s->fields);
+    free(s->told);
     *s = (struct signing){
         .forms = record->forms,
         .is_stored = true,

@@ -26,6 +26,11 @@ struct signing {
     char *wanted; /* heap; NULL: the request names no keys */
     char *fields; /* heap; NULL: it goes out without */
     size_t fields_len;
+
+    /* What is said of its signatures once it is_done; one block of heap. NULL: memory was short */
+    char *told;
+    uint32_t event_len; /* members of its events, as struct event has them; then */
+    uint32_t note_len;  /* the same in words, for traces */
 };
 
 /* NULL: out of memory */
@@ -37,6 +42,23 @@ static inline struct slice signing_fields(const struct signing *s)
 {
     return s == NULL || s->fields == NULL ? SLICE("") : slice_make(s->fields, s->fields_len);
 }
+
+/* What is said of it in events and in traces; empty when nothing is. s may be NULL. */
+static inline struct slice signing_event(const struct signing *s)
+{
+    return s == NULL || s->told == NULL ? SLICE("") : slice_make(s->told, s->event_len);
+}
+
+static inline struct slice signing_note(const struct signing *s)
+{
+    return s == NULL || s->told == NULL ? SLICE("") : slice_make(s->told + s->event_len, s->note_len);
+}
+
+/* Say what became of its signatures. Replaces what was said before.
+ *
+ * result  a word, such as seal_result_text's
+ * keys    names in the DNS, of those that sign it: they need no escapes */
+void signing_tell(struct signing *s, struct slice result, const struct slice *keys, size_t count);
 
 /* As the spool keeps it; views of s. */
 struct spool_signing signing_record(const struct signing *s);

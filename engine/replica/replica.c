@@ -23,8 +23,6 @@ enum {
 static const uint64_t growth = 64 << 20, growth_crowded = 1 << 20;
 /* Hundredths of max_bytes. */
 enum { CROWDED = 35, SPOOL_MOST = 40, ALL_MOST = 90, RETELLING_MOST = 97 };
-/* A batch that a message of very many recipients makes long has more time. */
-enum { BYTES_EACH_MSEC = 8 << 10 };
 static const usec_t size_interval = 100 * USEC_PER_MSEC;
 
 struct replica {
@@ -48,7 +46,7 @@ struct replica {
     uint64_t told;        /* bytes of it */
     uint64_t live;        /* bytes of the last one that was completed */
     uint64_t since;       /* bytes shipped since the last one began */
-    uint64_t spool_bytes; /* what the tables take, as of size_seen (monotonic) */
+    uint64_t spool_bytes; /* of what is told, in the tables, as of size_seen (monotonic) */
     usec_t size_seen;
     /* as they were when the writer last asked whether it may begin */
     uint64_t seen_epoch, seen_serial;
@@ -225,14 +223,14 @@ static uint64_t size_of(struct replica *r, bool *ret_is_refused)
 
 static void look_at_spool(struct replica *r)
 {
-    struct spool_counts counts;
     usec_t now = clock_mono();
     if (now - r->size_seen < size_interval || spool_reader_begin(r->reader) != 0) {
         return;
     }
     r->size_seen = now;
-    if (spool_read_counts(r->reader, &counts) == 0) {
-        r->spool_bytes = counts.used_bytes;
+    uint64_t bytes;
+    if (spool_retelling_bytes(r->reader, &bytes) == 0) {
+        r->spool_bytes = bytes;
     }
     spool_reader_end(r->reader);
 }
@@ -287,8 +285,7 @@ static struct timespec time_after(usec_t span)
 static bool is_acknowledged(struct replica *r)
 {
     usec_t begun = clock_mono();
-    const struct timespec end =
-        time_after(REPLICA_PATIENCE + (usec_t)(r->batch_bytes / BYTES_EACH_MSEC) * USEC_PER_MSEC);
+    struct timespec end = time_after(REPLICA_PATIENCE);
     int timed_out = 0;
     (void)pthread_mutex_lock(&r->lock);
     bool is_open = r->is_open && r->epoch == r->seen_epoch;
@@ -299,7 +296,12 @@ static bool is_acknowledged(struct replica *r)
     }
     (void)pthread_mutex_lock(&r->lock);
     while (r->under_way > 0 && timed_out == 0) {
+        size_t before = r->under_way;
         timed_out = pthread_cond_timedwait(&r->moved, &r->lock, &end);
+        if (r->under_way < before) { /* many frames may take their time, as long as they go on */
+            end = time_after(REPLICA_PATIENCE);
+            timed_out = 0;
+        }
     }
     bool is_done = is_open && r->under_way == 0 && r->is_open && r->epoch == r->seen_epoch;
     r->figures.waited += clock_mono() - begun;
@@ -309,6 +311,7 @@ static bool is_acknowledged(struct replica *r)
     r->figures.failed_batches += is_done ? 0 : 1;
     r->size += is_done ? r->batch_bytes + r->filled * LOG_FRAME_OVERHEAD : 0;
     (void)pthread_mutex_unlock(&r->lock);
+    r->seen_serial += is_done ? r->filled : 0; /* another batch may follow in the same pass */
     return is_done;
 }
 
@@ -425,9 +428,7 @@ void replica_acknowledged(struct replica *r, uint64_t serial, uint64_t place)
     r->serial = serial;
     r->place = place;
     bool is_done = r->under_way == 0;
-    if (is_done) {
-        (void)pthread_cond_signal(&r->moved);
-    }
+    (void)pthread_cond_signal(&r->moved);
     (void)pthread_mutex_unlock(&r->lock);
     if (is_done) {
         r->wake_writer(r->writer_ctx); /* it may have given up waiting */

@@ -32,7 +32,9 @@
 struct replica;
 struct spool_store;
 
-/* How long a batch waits for the servers before its receptions are refused (design: 451 after 2 s). */
+/* How long a batch waits for the servers to acknowledge its next frame before its receptions are
+ * refused (design: 451 after 2 s). One bound for all frames would never let a batch through that has
+ * more of them than the servers store in that time: it comes again as it was. */
 #define REPLICA_PATIENCE (2 * USEC_PER_SEC)
 
 /* max_bytes    the most that the log takes on a server

@@ -120,6 +120,10 @@ static void put_totals(struct page *p)
         {"sluice_labels_ignored_total",
          "Values of tenant_header, campaign_header and class_header that were ignored.",
          &e->odd_labels},
+        {"sluice_messages_given_back_total",
+         "Messages that left memory without an attempt, as their flows had more than their share of "
+         "the places and others waited.",
+         &e->given_back},
         {"sluice_attempts_ambiguous_total",
          "Attempts whose last reply was lost: the receiver may have the mail.", &e->ambiguous},
     };

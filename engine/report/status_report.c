@@ -65,6 +65,22 @@ static void set_counter(json_t *o, const char *key, const _Atomic uint64_t *coun
     api_set_number(o, key, atomic_load_explicit(counter, memory_order_relaxed));
 }
 
+/* Messages by what became of their signatures; absent while nothing signs and nothing did. */
+static void set_seals(const struct engine *e, json_t *o)
+{
+    json_t *seals = settings_of(e)->keys == NULL ? NULL : json_object();
+    for (unsigned i = 0; i < SEAL_RESULT_COUNT; i++) {
+        uint64_t count = atomic_load_explicit(&e->seals[i], memory_order_relaxed);
+        if (seals == NULL && count > 0) {
+            seals = json_object();
+        }
+        if (seals != NULL && count > 0) {
+            api_set_number(seals, seal_result_text((enum seal_result)i), count);
+        }
+    }
+    (void)json_object_set_new(o, "dkim", seals); /* nothing, or out of memory: left out */
+}
+
 static void set_states(json_t *o, const struct queue_figures *f)
 {
     api_set_number(o, "messages", f->messages);
@@ -115,6 +131,7 @@ void status_report_show(struct clerk *k, struct api_call *c)
         (void)json_object_set_new(o, "rates", series_report_rates(e));
         set_counter(o, "odd_labels", &e->odd_labels);
         set_counter(o, "notices_suppressed", &e->notices_suppressed);
+        set_seals(e, o);
     }
     api_object(c, 200, o);
 }

@@ -14,6 +14,8 @@
  *   received                                           messages since start
  *   delivered, deferrals, failed, expired, ambiguous   recipients since start
  *   orders       standing orders in force
+ *   dkim?        messages since start, by what became of their signatures (seal_result_text): those
+ *                that are not 0. Absent where no key signs nor did
  *   rates        received, delivered, deferred, failed: a second, over the last 10
  *   gates        texts: "low space", "broken", "stopping" */
 api_handler status_report_show;

@@ -5,15 +5,18 @@
 #include "base/history.h"
 #include "dns/ip.h"
 #include "engine/config/config.h"
+#include "engine/config/policy.h"
 #include "engine/config/router.h"
 #include "engine/http/clerk.h"
 #include "engine/lane/destination_site.h"
+#include "engine/limit/limits.h"
 #include "engine/order/order_book.h"
 #include "engine/report/why_lane.h"
 #include "engine/schedule/dispatch.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
+#include "sched/limit/rate_text.h"
 #include "sched/sched.h"
 
 #include <stdio.h>
@@ -167,6 +170,49 @@ static void put_process_limit(const struct subject *s)
     why_next(link, "the next delivery starts when one of them ends");
 }
 
+/* Wall: when the quota of a domain inside a provider lets the next message go; 0: nothing was counted. */
+static usec_t quota_due_of(const struct subject *s, const struct config_receiver *section)
+{
+    const struct limit_meter_key key = {LIMIT_OF_DOMAIN, slice_of(section->options.name)};
+    struct limits_meter_view v;
+    return limits_meter_view(s->w->clerk->engine->limits, &key, clock_wall(), &v) ? v.quota_due : 0;
+}
+
+/* A rate or quota of its `domain` section, which inside a provider is a bound beside those of its lanes. */
+static void put_domain_bounds(const struct subject *s, json_t *link)
+{
+    static const char *const options[] = {"max_message_quota", "max_message_rate",
+                                          "site_message_rate", "max_recipient_rate"};
+    const struct settings *settings = settings_of(s->w->clerk->engine);
+    const struct config_receiver *section = policy_domain(settings->policies, s->d.name);
+    if (section == NULL || settings->config != s->w->config) {
+        return;
+    }
+    const struct config_limits *l = &section->options.limits;
+    const struct rate_rule *rules[] = {&l->max_message_quota, &l->max_message_rate,
+                                       &l->site_message_rate, &l->max_recipient_rate};
+    bool is_quota = s->d.why == SCHED_WHY_QUOTA;
+    unsigned i = is_quota ? 0 : 1, end = is_quota ? 1 : 4;
+    while (i < end && rules[i]->count == 0) {
+        i++;
+    }
+    if (i == end) {
+        return;
+    }
+    char text[RATE_TEXT_BYTES];
+    rate_print(rules[i], text);
+    why_word(s->w, link, CONFIG_SECTION_DOMAIN, (size_t)(section - settings->config->domains),
+             options[i], text);
+    usec_t until = s->d.state_until > 0 ? wall_of(s->d.state_until) : 0;
+    if (is_quota) {
+        until = quota_due_of(s, section);
+    }
+    if (until > 0) {
+        why_until(s->w, link, until);
+        why_next(link, "then its next message goes");
+    }
+}
+
 static void put_bar(const struct subject *s)
 {
     const struct sched_config *c = &s->config->sched;
@@ -201,12 +247,14 @@ static void put_bar(const struct subject *s)
     case SCHED_WHY_SITE_LIMIT:
         limit_number(s, link, "site_concurrency_limit", c->site_concurrency_limit);
         break;
+    case SCHED_WHY_RATE:
+    case SCHED_WHY_QUOTA:
+        put_domain_bounds(s, link);
+        break;
     case SCHED_WHY_NOTHING:
     case SCHED_WHY_TURN:
     case SCHED_WHY_LANE_CLOSED:
     case SCHED_WHY_PACE:
-    case SCHED_WHY_RATE:
-    case SCHED_WHY_QUOTA:
     case SCHED_WHY_CEILING:
     case SCHED_WHY_TENANT_RATE:
     case SCHED_WHY_TENANT_QUOTA:

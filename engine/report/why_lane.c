@@ -153,9 +153,20 @@ static void put_rates(const struct subject *s)
 
 static void put_share(const struct subject *s)
 {
-    json_t *link = lane_link(s, "waits for this node's share of its rate");
+    json_t *link = lane_link(s, "waits for this node's share of its rate or quota");
     because_rates(s, link);
     put_turn(s, link);
+}
+
+static void put_seats(const struct subject *s)
+{
+    enum limit_owner whose = s->v->limits.waits_whose;
+    char text[RATES_TEXT];
+    json_t *link = lane_link(s, "waits for this node's share of the connections at a time");
+    (void)snprintf(text, sizeof(text), "%u of the %s, of all nodes together",
+                   s->v->limits.rates[whose].connections, limit_owner_text(whose));
+    why_because(link, slice_of(text));
+    why_next(link, "the next delivery starts when one of them is free");
 }
 
 static void put_quota(const struct subject *s)
@@ -227,6 +238,8 @@ static bool put_lane(const struct subject *s)
         put_rates(s);
     } else if (why == LIMIT_BY_SHARE) {
         put_share(s);
+    } else if (why == LIMIT_BY_CONNECTIONS) {
+        put_seats(s);
     } else if (why == LIMIT_BY_QUOTA) {
         put_quota(s);
     } else if (why == LIMIT_BY_CEILING && s->v->limits.state.most_connections > 0) {

@@ -147,9 +147,9 @@ usec_t absent_turn(const struct config *c, usec_t wait, usec_t wall)
 void absent_note(struct absent *a, const struct lanes *lanes, const struct sched_action *sent,
                  uint32_t flow, usec_t now, usec_t turn)
 {
-    struct slice site = sent->destination == NULL || sent->due <= now
-                            ? SLICE("")
-                            : sched_destination_site(sent->destination);
+    bool is_of_lanes =
+        sent->destination != NULL && sent->due > now && !sched_destination_waits(sent->destination);
+    struct slice site = is_of_lanes ? sched_destination_site(sent->destination) : SLICE("");
     if (site.len > 0 && isfinite(lanes_rate(lanes, site))) {
         note(a, site, &(struct absent_message){turn, sent->message_id, flow});
     }

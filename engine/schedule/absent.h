@@ -40,7 +40,8 @@ void absent_fini(struct absent *a); /* accepts a zeroed one */
 MUST_USE usec_t absent_turn(const struct config *c, usec_t wait, usec_t wall);
 
 /* SCHED_DEFER with is_paced: the message waits in the spool until its turn (wall). Turns of a site come
- * in order. What its lanes would have taken is not noted: another limit sends it away, its tenant's. */
+ * in order. What its lanes would have taken is not noted: another limit sends it away, its
+ * tenant's or its domain's. */
 void absent_note(struct absent *a, const struct lanes *lanes, const struct sched_action *sent,
                  uint32_t flow, usec_t now, usec_t turn);
 

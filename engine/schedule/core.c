@@ -6,6 +6,7 @@
 #include "base/rcu.h"
 #include "dns/hosts.h"
 #include "engine/config/config.h"
+#include "engine/schedule/receiver.h"
 #include "engine/state/settings.h"
 #include "sched/sched.h"
 
@@ -170,4 +171,23 @@ bool core_reports_can_wait(const struct core *c)
     struct sched_counters counters;
     sched_view_counters(c->sched, &counters);
     return counters.entries_waiting <= c->asked && c->unread == 0;
+}
+
+void core_hold_lanes(struct core *c, struct slice site, const struct policy *policy,
+                     const struct settings *s, usec_t now)
+{
+    struct lanes_site lanes = {.key = site, .policy = policy, .settings = s};
+    receiver_limits(site, &lanes.name, &lanes.hosts);
+    if (policy != NULL) {
+        lanes_found(&c->lanes, &lanes, now);
+    }
+}
+
+void core_follow_rules(struct core *c, const struct settings *s, usec_t now)
+{
+    struct sched_site_view v;
+    uint64_t cursor = 0;
+    while (sched_view_sites(c->sched, &cursor, &v)) {
+        core_hold_lanes(c, v.key, receiver_policy(s, c->transport, v.key), s, now);
+    }
 }

@@ -6,6 +6,7 @@
 
 #include "base/attr.h"
 #include "base/clock.h"
+#include "base/slice.h"
 #include "engine/schedule/absent.h"
 #include "engine/schedule/apart.h"
 #include "engine/schedule/core_sources.h"
@@ -17,6 +18,7 @@
 
 struct engine;
 struct mailbox;
+struct policy;
 struct sched;
 struct settings;
 
@@ -50,6 +52,12 @@ MUST_USE int core_init(struct core *c, const struct core_start *start);
 void core_fini(struct core *c); /* accepts a zeroed one; nothing is in flight */
 /* Go on by other settings. errors: -ENOMEM, nothing changed */
 MUST_USE int core_reconfigure(struct core *c, const struct settings *s, usec_t now);
+/* From now on the lanes of the site are held by these rules; NULL: they stay as they are. */
+void core_hold_lanes(struct core *c, struct slice site, const struct policy *policy,
+                     const struct settings *s, usec_t now);
+/* The lanes of all sites go by other settings. Mail that waits for a rate goes by the new one at
+ * once: its site may not be looked up again for hours. */
+void core_follow_rules(struct core *c, const struct settings *s, usec_t now);
 /* Whether reports can wait a moment: every entry of the core is with a worker, or is the only one that
  * waits for the hosts of its destination, so a report changes nothing until more mail or the hosts come,
  * and those come by letters that wake the thread. */

@@ -34,6 +34,17 @@ void dispatch_fini(struct dispatch *p)
 
 /* --- deliveries ------------------------------------------------------------------------------- */
 
+bool dispatch_is_displaced(const struct dispatch *p, const struct sched_entry *entry)
+{
+    list_foreach(d, &p->displaced, const struct delivery, in_flight)
+    {
+        if (d->entry == entry) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The delivery of an entry that a worker returned with `again` and that the core places once more;
  * NULL for a first placement. Entries are mostly placed again in the order of the list, so that the
  * search is short. */
@@ -109,6 +120,24 @@ struct delivery *dispatch_deliver(struct dispatch *p, uint16_t transport, uint32
         workers[a->connection] = next_worker(p);
     }
     hand_out(p, d, workers[a->connection]);
+    return d;
+}
+
+struct delivery *dispatch_hold_back(struct dispatch *p, uint16_t transport,
+                                    const struct sched_action *a)
+{
+    struct delivery *d = new_delivery(p, transport, a);
+    uint32_t recipients;
+    if (d == NULL) {
+        return NULL;
+    }
+    (void)sched_entry_indexes(d->entry, &recipients);
+    engine_durable(p->engine, recipients); /* there is no result that would become so */
+    d->connection = a->connection;
+    d->feedback = SCHED_NEUTRAL;
+    d->is_throttled = true;
+    d->connection_open = !a->connection_is_new;
+    list_push_back(&p->out, &d->in_flight);
     return d;
 }
 
@@ -227,6 +256,7 @@ void dispatch_settle_refusal(struct dispatch *p, struct delivery *d, const struc
     struct request *r = d->request;
     struct refusal *f = r->refusal;
     d->is_refused = false;
+    d->was_sent = true;
     r->blocked = v->first_blocked;
     r->defer_until = v->defer_span > 0 ? clock_wall() + v->defer_span : 0;
     f->falls_to = class_of(v, f);

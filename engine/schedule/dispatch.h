@@ -43,6 +43,12 @@ void dispatch_fini(struct dispatch *p); /* accepts a zeroed one */
  *          NULL: out of memory, report the entry as deferred */
 struct delivery *dispatch_deliver(struct dispatch *p, uint16_t transport, uint32_t generation,
                                   uint16_t *workers, const struct sched_action *a, bool has_others);
+/* SCHED_DELIVER of an entry that may not go now: its delivery, which no worker has, with the report that
+ * the core must get now: it waits again. NULL: out of memory */
+struct delivery *dispatch_hold_back(struct dispatch *p, uint16_t transport,
+                                    const struct sched_action *a);
+/* It was with a worker already, and is placed once more. */
+MUST_USE bool dispatch_is_displaced(const struct dispatch *p, const struct sched_entry *entry);
 /* Ask for the hosts once more, as a reload made the answer in r invalid. */
 void dispatch_resolve_again(struct dispatch *p, struct resolution *r);
 /* SCHED_EXHAUSTED: the entry has no server left. What the servers said of its recipients goes to the

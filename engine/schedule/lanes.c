@@ -108,6 +108,28 @@ void lanes_fini(struct lanes *l)
 
 /* --- rules ------------------------------------------------------------------------------------ */
 
+/* Whether the provider or the domain says it, and not the transport for all that it sends to. */
+static bool is_own(const struct lanes_site *site, const char *option)
+{
+    const struct config_option *o = config_option_find(CONFIG_SECTION_TRANSPORT, option);
+    return policy_origin(site->settings->policies, site->policy, o).section !=
+           CONFIG_SECTION_TRANSPORT;
+}
+
+/* Windows are the scheduler's; that they hold over all nodes is told here. */
+static void fill_connections(const struct lanes_site *site, struct limit_rules *ret)
+{
+    const struct sched_config *c = &site->policy->options.sched;
+    if (site->settings->config->cluster.node == NULL) {
+        return;
+    }
+    ret->site.connections = (uint32_t)c->site_concurrency_limit;
+    if (c->destination_concurrency_limit <= UINT16_MAX && /* no node can have more */
+        is_own(site, "destination_concurrency_limit")) {
+        ret->lane.connections = (uint32_t)c->destination_concurrency_limit;
+    }
+}
+
 static void fill_rules(const struct lanes_site *site, const struct config_egress_source *source,
                        struct limit_rules *ret)
 {
@@ -124,6 +146,7 @@ static void fill_rules(const struct lanes_site *site, const struct config_egress
         .block_grace = c->block_grace,
         .memory = memory > 0 ? memory : -1,
     };
+    fill_connections(site, ret);
     if (source != NULL) {
         ret->source = (struct limit_rates){.messages = source->max_message_rate,
                                            .recipients = source->max_recipient_rate,
@@ -268,8 +291,8 @@ static void tell_lane(struct lanes *l, struct lane *lane, const struct limit_cha
     }
     lane->per_second = state->is_limited ? lane->per_second : HUGE_VAL;
     (void)sched_lane_limit(l->sched, key_of(lane), state->is_limited, now);
-    (void)sched_lane_ceiling(l->sched, key_of(lane), state->most_connections, state->most_messages,
-                             now);
+    uint32_t most = state->is_emptied ? SCHED_NO_CONNECTIONS : state->most_connections;
+    (void)sched_lane_ceiling(l->sched, key_of(lane), most, state->most_messages, now);
 }
 
 void lanes_follow(struct lanes *l, usec_t now)
@@ -293,10 +316,11 @@ void lanes_follow(struct lanes *l, usec_t now)
 static enum sched_why why_of(enum limit_cause cause)
 {
     static const enum sched_why whys[LIMIT_CAUSE_COUNT] = {
-        [LIMIT_NO_CAUSE] = SCHED_WHY_NOTHING,   [LIMIT_BY_CLOSURE] = SCHED_WHY_LANE_CLOSED,
-        [LIMIT_BY_PAUSE] = SCHED_WHY_PACE,      [LIMIT_BY_PACE] = SCHED_WHY_PACE,
-        [LIMIT_BY_CEILING] = SCHED_WHY_CEILING, [LIMIT_BY_RATE] = SCHED_WHY_RATE,
-        [LIMIT_BY_QUOTA] = SCHED_WHY_QUOTA,     [LIMIT_BY_SHARE] = SCHED_WHY_RATE,
+        [LIMIT_NO_CAUSE] = SCHED_WHY_NOTHING,       [LIMIT_BY_CLOSURE] = SCHED_WHY_LANE_CLOSED,
+        [LIMIT_BY_PAUSE] = SCHED_WHY_PACE,          [LIMIT_BY_PACE] = SCHED_WHY_PACE,
+        [LIMIT_BY_CEILING] = SCHED_WHY_CEILING,     [LIMIT_BY_RATE] = SCHED_WHY_RATE,
+        [LIMIT_BY_QUOTA] = SCHED_WHY_QUOTA,         [LIMIT_BY_SHARE] = SCHED_WHY_RATE,
+        [LIMIT_BY_CONNECTIONS] = SCHED_WHY_CEILING,
     };
     return whys[cause];
 }

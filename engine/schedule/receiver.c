@@ -163,6 +163,7 @@ static void find_terms(struct receiver *r)
             .connection_reuse_limit = c->connection_reuse_limit,
             .messages = p->messages,
             .recipients = p->recipients,
+            .quota = p->quota,
         };
     }
 }

@@ -22,6 +22,7 @@
 #include "engine/schedule/core.h"
 #include "engine/schedule/core_sources.h"
 #include "engine/schedule/dispatch.h"
+#include "engine/schedule/domain_quota.h"
 #include "engine/schedule/lanes.h"
 #include "engine/schedule/receiver.h"
 #include "engine/schedule/weights.h"
@@ -159,6 +160,8 @@ static void drop_letter(const struct letter *letter)
         free(r);
     } else if (letter->kind == LETTER_REVIVE) {
         sweep_free(letter_take_revive(letter));
+    } else if (letter->kind == LETTER_GIVE_WAY) {
+        message_put(letter_take_give_way(letter));
     }
 }
 
@@ -309,21 +312,16 @@ static void retry_more(struct sched_thread *t)
     }
 }
 
-static void tell_core(struct sched_thread *t, struct core *c, struct delivery *d)
-{
-    struct sched_outcome outcome;
-    dispatch_outcome(d, &outcome);
-    sched_report(c->sched, &outcome, t->now);
-    dispatch_reported(&t->dispatch, d);
-}
-
-/* A delivery ends that is with no worker: its lane has heard all of it, and its connection may be
- * another one's by now. */
+/* A delivery ends, or waits again: its lane has heard all of it. */
 static void end_delivery(struct sched_thread *t, struct delivery *d)
 {
     struct core *c = core_of(t, d->transport);
+    struct sched_outcome outcome;
     tenants_heard(&c->tenants, d, t->now);
-    tell_core(t, c, d);
+    domain_quota_heard(t->engine, c->sched, d, t->now);
+    dispatch_outcome(d, &outcome);
+    sched_report(c->sched, &outcome, t->now);
+    dispatch_reported(&t->dispatch, d);
 }
 
 static void take_report(struct sched_thread *t, struct delivery *d)
@@ -332,7 +330,6 @@ static void take_report(struct sched_thread *t, struct delivery *d)
     lanes_heard(&c->lanes, d, t->now);
     if (d->is_refused) {
         struct limit_verdict verdict;
-        d->was_sent = true;
         lanes_refused(&c->lanes, d, t->now, &verdict);
         if (verdict.stands_apart) {
             apart_add(&c->apart, d->destination, t->now);
@@ -341,19 +338,7 @@ static void take_report(struct sched_thread *t, struct delivery *d)
         dispatch_settle_refusal(&t->dispatch, d, &verdict, t->to_writer);
     }
     lanes_parted(&c->lanes, d, t->now);
-    tenants_heard(&c->tenants, d, t->now);
-    tell_core(t, c, d);
-}
-
-/* From now on the lanes of the site are held by these rules. */
-static void hold_lanes(struct sched_thread *t, struct core *c, struct slice site,
-                       const struct policy *policy, const struct settings *s)
-{
-    struct lanes_site lanes = {.key = site, .policy = policy, .settings = s};
-    receiver_limits(site, &lanes.name, &lanes.hosts);
-    if (policy != NULL) {
-        lanes_found(&c->lanes, &lanes, t->now);
-    }
+    end_delivery(t, d);
 }
 
 static void take_resolution(struct sched_thread *t, struct resolution *r)
@@ -389,8 +374,8 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
     sched_resolved(c->sched, &result, t->now); /* the hosts are the core's now, and may be gone */
     if (result.site.len > 0) {
         receiver_configure(c->sched, &receiver, t->now);
-        hold_lanes(t, c, result.site, receiver.options == NULL ? NULL : receiver.options->site,
-                   settings);
+        core_hold_lanes(c, result.site, receiver.options == NULL ? NULL : receiver.options->site,
+                        settings, t->now);
     }
     free(r);
 }
@@ -408,17 +393,6 @@ static void take_loss(struct sched_thread *t, struct letter_lost lost)
     }
 }
 
-/* Mail that waits for a rate goes by the new one at once: its site may not be looked up again for
- * hours. */
-static void follow_rules(struct sched_thread *t, struct core *c, const struct settings *s)
-{
-    struct sched_site_view v;
-    uint64_t cursor = 0;
-    while (sched_view_sites(c->sched, &cursor, &v)) {
-        hold_lanes(t, c, v.key, receiver_policy(s, c->transport, v.key), s);
-    }
-}
-
 static void take_settings(struct sched_thread *t, struct settings *s)
 {
     for (uint32_t i = t->index; i < s->transport_count; i += t->engine->sched_count) {
@@ -433,7 +407,7 @@ static void take_settings(struct sched_thread *t, struct settings *s)
         core_sources_set(&c->sources, c->sched, t->engine, settings_of(t->engine), c->transport,
                          t->now);
         receiver_configure_all(c->sched, settings_for(s, c->transport), c->transport, t->now);
-        follow_rules(t, c, settings_for(s, c->transport));
+        core_follow_rules(c, settings_for(s, c->transport), t->now);
         tenants_set(&c->tenants, s, t->now);
         weights_set(t->engine, c->sched, s, t->now);
         if (c->generation != s->generations[c->transport]) {
@@ -477,6 +451,11 @@ static void take_scheduler_letter(struct sched_thread *t, const struct letter *l
         sweep_free(wanted);
         break;
     }
+    case LETTER_GIVE_WAY: {
+        struct message *m = letter_take_give_way(letter);
+        withdrawal_give_way(core_of(t, m->whole_at)->sched, t->to_activator, m, t->now);
+        break;
+    }
     case LETTER_ORDERS:
         for (uint32_t i = 0; i < t->core_count; i++) {
             struct core *c = &t->cores[i];
@@ -494,10 +473,17 @@ static void take_scheduler_letter(struct sched_thread *t, const struct letter *l
 
 static void deliver(struct sched_thread *t, struct core *c, const struct sched_action *a)
 {
-    struct delivery *d = dispatch_deliver(&t->dispatch, c->transport, c->generation, c->workers, a,
-                                          lanes_have_others(a));
+    enum domain_quota quota = domain_quota_take(&t->dispatch, c->sched, a, t->now);
+    struct delivery *d = quota == DOMAIN_FULL
+                             ? dispatch_hold_back(&t->dispatch, c->transport, a)
+                             : dispatch_deliver(&t->dispatch, c->transport, c->generation,
+                                                c->workers, a, lanes_have_others(a));
     if (d != NULL) {
+        d->is_counted = d->is_counted || quota == DOMAIN_COUNTED;
         lanes_deliver(&c->lanes, a, d, t->now);
+        if (quota == DOMAIN_FULL) {
+            take_report(t, d);
+        }
         return;
     }
     uint32_t recipients;
@@ -687,8 +673,7 @@ static void pull(struct sched_thread *t, struct core *c) ON_ROLE(t->post)
     note_changes(t, c); /* pulling changes windows too, and the next pass may be far */
 }
 
-/* Publishes since when this thread may not select entries, for reports that say why no mail goes
- * out. */
+/* Publishes since when this thread may not select entries, for reports that say so. */
 static void note_held(struct sched_thread *t)
 {
     usec_t since = atomic_load_explicit(&t->held_since, memory_order_relaxed);

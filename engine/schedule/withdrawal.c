@@ -7,7 +7,9 @@
 #include "engine/order/order_book.h"
 #include "engine/order/selector.h"
 #include "engine/post/delivery.h"
+#include "engine/post/letter.h"
 #include "engine/post/message.h"
+#include "engine/post/result.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "engine/state/source_table.h"
@@ -105,11 +107,28 @@ void withdrawal_give_back(struct sched *core, usec_t now)
     }
 }
 
+void withdrawal_give_way(struct sched *core, struct outbox *to_activator, struct message *m,
+                         usec_t now)
+{
+    static const struct sched_reason reason = {"4.3.1", "its flow has too much of the memory"};
+    m->gives_way = true; /* the recipients may be pulled at any time from now on */
+    if (sched_withdraw_untouched(core, m->envelope.id, &reason, now)) {
+        message_put(m);
+        return;
+    }
+    m->gives_way = false;
+    letter_put_kept(to_activator, m);
+}
+
 void withdrawal_result(struct engine *e, struct outbox *to_writer, uint16_t transport,
                        const struct sched_action *a)
 {
     struct message *m = a->handle;
     struct intercept intercept;
+    if (m->gives_way) {
+        result_send(to_writer, NULL, m, a->index_count, RESULT_WAS_LOADED | RESULT_GIVES_WAY);
+        return;
+    }
     intercept_init(&intercept, e, to_writer, m, true);
     for (uint32_t i = 0; i < a->index_count; i++) {
         struct order_verdict verdict;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct engine;
+struct message;
 struct outbox;
 struct sched;
 struct sched_action;
@@ -25,8 +26,13 @@ void withdrawal_apply_newer(struct engine *e, struct sched *core, const struct s
                             usec_t now);
 /* Withdraw every entry that waits: the transport is gone. */
 void withdrawal_give_back(struct sched *core, usec_t now);
-/* Give the recipients of a SCHED_DEFER with is_withdrawn the result that the orders want. One that
- * no order concerns is parked until now, so that it is tried again at once. */
+/* A message gives its place in memory back, if nothing of it was selected; if it cannot, the
+ * activator is told. The letter's reference is taken. */
+void withdrawal_give_way(struct sched *core, struct outbox *to_activator, struct message *m,
+                         usec_t now);
+/* Give the recipients of a SCHED_DEFER with is_withdrawn the result that the orders want, or none
+ * when their message gives its place back. One that no order concerns is parked until now, so that
+ * it is tried again at once. */
 void withdrawal_result(struct engine *e, struct outbox *to_writer, uint16_t transport,
                        const struct sched_action *a);
 /* Try dead destinations at once.

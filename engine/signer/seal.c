@@ -14,17 +14,17 @@
 #include "engine/key/key_choice.h"
 #include "engine/post/message.h"
 #include "engine/post/signing.h"
+#include "engine/signer/seal_field.h"
 #include "engine/state/settings.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEEDBACK_MAX = 900 }; /* bytes of a Feedback-ID: a line has 998 at most (RFC 5322) */
-
-void seal_init(struct seal *s, struct spool_reader *reader)
+void seal_init(struct seal *s, struct spool_reader *reader, const struct return_book *book)
 {
     s->reader = reader;
+    s->book = book;
     s->fields = (struct dkim_header){0};
     buf_init(&s->front, 0);
     buf_init(&s->header, SEAL_HEADER_MAX);
@@ -42,33 +42,35 @@ void seal_fini(struct seal *s)
 
 /* The content of a message, piece by piece. */
 struct pieces {
-    const struct message *message;
-    struct spool_reader *reader;
+    const struct seal *seal;
+    uint64_t id; /* of the message */
     uint32_t next, count;
 };
 
-static struct pieces pieces_of(const struct message *m, struct spool_reader *reader)
+static struct pieces pieces_of(const struct seal *s, const struct message *m)
 {
     const uint32_t chunks = m->envelope.chunk_count;
-    return (struct pieces){m, reader, 0, chunks == 0 ? 1 : chunks};
+    return (struct pieces){s, m->envelope.id, 0, chunks == 0 || s->body.len > 0 ? 1 : chunks};
 }
 
 /* The next piece; valid until the next call. ret: empty at the end. errors: of the spool */
 static int next_piece(struct pieces *p, struct slice *ret)
 {
-    *ret = SLICE("");
-    if (p->next == p->count || (p->next == 0 && message_body(p->message, ret))) {
-        p->next = p->next == p->count ? p->next : p->next + 1;
+    struct spool_reader *reader = p->seal->reader;
+    *ret = p->seal->body;
+    if (p->next == p->count || p->seal->body.len > 0) {
+        *ret = p->next == p->count ? SLICE("") : *ret;
+        p->next = p->count;
         return 0;
     }
     if (p->next > 0 && p->next % 16 == 0) {
-        spool_reader_end(p->reader); /* a large body must not pin what is freed meanwhile */
-        int err = spool_reader_begin(p->reader);
+        spool_reader_end(reader); /* a large body must not pin what is freed meanwhile */
+        int err = spool_reader_begin(reader);
         if (err != 0) {
             return err;
         }
     }
-    return spool_read_chunk(p->reader, p->message->envelope.id, p->next++, ret);
+    return spool_read_chunk(reader, p->id, p->next++, ret);
 }
 
 /* Copies the header with the empty line behind it, if it has one.
@@ -76,7 +78,7 @@ static int next_piece(struct pieces *p, struct slice *ret)
  * errors  ERR_LIMIT: it is too large; -ENOMEM; of the spool */
 static int copy_header(struct seal *s, const struct message *m)
 {
-    struct pieces pieces = pieces_of(m, s->reader);
+    struct pieces pieces = pieces_of(s, m);
     struct slice piece;
     buf_clear(&s->header);
     int err = next_piece(&pieces, &piece);
@@ -84,7 +86,8 @@ static int copy_header(struct seal *s, const struct message *m)
         /* The empty line may lie across pieces: what was copied is looked at again from there. */
         size_t len = s->header.len, from = len < 3 ? 0 : len - 3;
         size_t room = SEAL_HEADER_MAX - len;
-        buf_append_slice(&s->header, slice_to(piece, piece.len < room ? piece.len : room));
+        size_t part = len == 0 ? body_tap_find(piece) : piece.len; /* a small body is not copied */
+        buf_append_slice(&s->header, slice_to(piece, part < room ? part : room));
         if (s->header.failed) {
             return -ENOMEM;
         }
@@ -98,7 +101,7 @@ static int copy_header(struct seal *s, const struct message *m)
             s->header.len = from + end;
             return 0;
         }
-        if (piece.len > room) {
+        if (part > room) {
             return ERR_LIMIT;
         }
         err = next_piece(&pieces, &piece);
@@ -110,7 +113,7 @@ static int copy_header(struct seal *s, const struct message *m)
 static int hash_body(const struct seal *s, const struct message *m, unsigned forms,
                      struct signing *to)
 {
-    struct pieces pieces = pieces_of(m, s->reader);
+    struct pieces pieces = pieces_of(s, m);
     struct body_tap *tap = body_tap_new();
     struct slice piece;
     int err = tap == NULL ? -ENOMEM : next_piece(&pieces, &piece);
@@ -145,7 +148,6 @@ static int hash_body(const struct seal *s, const struct message *m, unsigned for
 static int recall_signing(const struct seal *s, struct message *m)
 {
     struct spool_signing record;
-    struct slice body;
     if (m->signing != NULL) {
         return 0;
     }
@@ -153,8 +155,8 @@ static int recall_signing(const struct seal *s, struct message *m)
     if (signing == NULL) {
         return -ENOMEM;
     }
-    int err = message_body(m, &body) ? ERR_MISSING
-                                     : spool_read_signing(s->reader, m->envelope.id, &record);
+    int err = s->body.len > 0 ? ERR_MISSING
+                              : spool_read_signing(s->reader, m->envelope.id, &record);
     if (err == 0) {
         err = signing_restore(signing, &record);
     }
@@ -197,56 +199,9 @@ static bool is_good_still(const struct signing *g, uint64_t mark, usec_t now)
            (g->expires == 0 || (now >= g->signed_at && g->expires - now > span / 4));
 }
 
-/* --- Feedback-ID ------------------------------------------------------------------------------ */
-
-static void put_name(struct buf *out, struct slice name)
-{
-    if (name.len == 0) {
-        buf_append_char(out, '-');
-    }
-    for (size_t i = 0; i < name.len; i++) {
-        buf_append_char(out,
-                        name.data[i] == ':' ? '_' : name.data[i]); /* which divides the parts */
-    }
-}
-
-/* The field by the template of the message's tenant; nothing when there is none, or when the message
- * has such a field. */
-static void put_feedback_id(const struct config *c, const struct message *m,
-                            const struct dkim_header *header, struct buf *out)
-{
-    const struct spool_envelope *e = &m->envelope;
-    const struct config_tenant *tenant = config_tenant_find(c, e->tenant);
-    const struct {
-        struct slice name, value;
-    } rows[] = {{SLICE("{tenant}"), e->tenant},
-                {SLICE("{campaign}"), e->campaign},
-                {SLICE("{class}"), slice_of(mail_class_text(spool_mail_class(e->flags)))}};
-    buf_clear(out);
-    if (tenant == NULL || tenant->feedback_id == NULL ||
-        dkim_header_count(header, SLICE("Feedback-ID")) > 0) {
-        return;
-    }
-    buf_append_str(out, "Feedback-ID: ");
-    for (const char *at = tenant->feedback_id; *at != '\0' && out->len < FEEDBACK_MAX; at++) {
-        bool is_name = false;
-        for (size_t i = 0; !is_name && i < sizeof(rows) / sizeof(rows[0]); i++) {
-            is_name = strncmp(at, rows[i].name.data, rows[i].name.len) == 0;
-            if (is_name) {
-                put_name(out, rows[i].value);
-                at += rows[i].name.len - 1;
-            }
-        }
-        if (!is_name) {
-            buf_append_char(out, *at);
-        }
-    }
-    buf_append_str(out, "\r\n");
-}
-
 /* --- signatures ------------------------------------------------------------------------------- */
 
-/* Puts the Feedback-ID into the header, in front of it. errors: of dkim_header_parse */
+/* Puts the fields that are written for it into the header, in front of it. errors: of dkim_header_parse */
 static int put_front(struct seal *s)
 {
     dkim_header_fini(&s->fields);
@@ -254,12 +209,12 @@ static int put_front(struct seal *s)
     return s->front.failed ? -ENOMEM : dkim_header_parse(buf_slice(&s->front), &s->fields);
 }
 
-/* Each key signs the header with the Feedback-ID in front of it. errors: of dkim_sign */
+/* Each key signs the header with the fields that are written for it. errors: of dkim_sign */
 static int sign_by_all(struct seal *s, const struct key_choice *choice, const struct signing *g,
                        usec_t now)
 {
-    size_t feedback = s->front.len;
-    int err = feedback == 0 ? 0 : put_front(s);
+    size_t written = s->front.len;
+    int err = written == 0 ? 0 : put_front(s);
     buf_clear(&s->out);
     for (size_t i = 0; i < choice->count && err == 0; i++) {
         const struct ring_key *k = choice->keys[i];
@@ -270,7 +225,7 @@ static int sign_by_all(struct seal *s, const struct key_choice *choice, const st
         err = dkim_sign(k->key, &terms, &s->fields, g->hashes[terms.body], &s->out);
     }
     if (err == 0) {
-        buf_append_slice(&s->out, slice_to(buf_slice(&s->front), feedback));
+        buf_append_slice(&s->out, slice_to(buf_slice(&s->front), written));
         err = s->out.failed ? ERR_LIMIT : 0;
     }
     return err;
@@ -337,13 +292,14 @@ static unsigned forms_of_choice(const struct key_choice *choice)
     return forms;
 }
 
-/* All that needs the content. *choice is empty when there is nothing to sign: ret says why.
+/* All that needs the content. ret says whether there is something to sign, or why not.
  *
  * errors: -ENOMEM; of the spool; ERR_LIMIT: the header is too large */
-static int prepare(struct seal *s, const struct settings *settings, struct message *m,
-                   struct key_choice *choice, usec_t now, enum seal_result *ret)
+static int prepare(struct seal *s, const struct seal_job *job, struct key_choice *choice,
+                   enum seal_result *ret)
 {
     struct from_domains from;
+    struct message *m = job->message;
     int err = recall_signing(s, m);
     err = err != 0 ? err : copy_header(s, m);
     err = err != 0 ? err : dkim_header_parse(buf_slice(&s->header), &s->fields);
@@ -351,38 +307,51 @@ static int prepare(struct seal *s, const struct settings *settings, struct messa
         return err;
     }
     struct signing *g = m->signing;
-    choose(settings, m, &s->fields, choice, &from, ret);
-    if (choice->count > 0 && s->fields.has_stray) {
+    choose(job->settings, m, &s->fields, choice, &from, ret);
+    if (*ret == SEAL_SIGNED && s->fields.has_stray) {
         /* RFC 6376 section 3.8: only what is a valid message is to be signed. Verifiers read a line that
          * is no field in different ways, and one at the top that begins with white space would go on
          * the field in front of it. */
-        choice->count = 0;
         *ret = SEAL_SHAPE;
     }
-    if (choice->count > 0 && is_good_still(g, key_choice_mark(choice), now)) {
-        choice->count = 0;
+    if (*ret == SEAL_SIGNED && is_good_still(g, key_choice_mark(choice), job->now)) {
         *ret = SEAL_KEPT;
     }
     unsigned missing = forms_of_choice(choice) & ~(unsigned)g->forms;
-    if (choice->count > 0) {
-        put_feedback_id(settings->config, m, &s->fields, &s->front);
+    if (*ret == SEAL_SIGNED) {
+        const struct seal_fields_of of = {job->settings->config, m, &s->fields, s->book,
+                                          job->transport};
+        seal_field_put_all(&of, &s->front);
         err = missing == 0 ? 0 : hash_body(s, m, missing, g);
     }
     return err;
 }
 
+static void tell_seal(struct signing *g, enum seal_result result, const struct key_choice *choice)
+{
+    struct slice names[KEY_CHOICE_MAX];
+    size_t count = result == SEAL_SIGNED || result == SEAL_KEPT ? choice->count : 0;
+    for (size_t i = 0; i < count; i++) {
+        names[i] = slice_of(choice->keys[i]->section->name);
+    }
+    signing_tell(g, slice_of(seal_result_text(result)), names, count);
+}
+
 /* As seal_message; s->fields may be left behind. */
-static int seal_one(struct seal *s, const struct settings *settings, struct message *m, usec_t now,
-                    enum seal_result *ret, uint32_t *ret_count)
+static int seal_one(struct seal *s, const struct seal_job *job, enum seal_result *ret,
+                    uint32_t *ret_count)
 {
     struct key_choice choice = {.count = 0};
+    struct message *m = job->message;
     *ret_count = 0;
-    int err = spool_reader_begin(s->reader);
-    if (err != 0) {
-        return ERR_AGAIN;
+    if (!message_body(m, &s->body)) {
+        s->body = SLICE("");
+        if (spool_reader_begin(s->reader) != 0) {
+            return ERR_AGAIN;
+        }
     }
-    err = prepare(s, settings, m, &choice, now, ret);
-    if (spool_reader_is_active(s->reader)) {
+    int err = prepare(s, job, &choice, ret);
+    if (s->body.len == 0 && spool_reader_is_active(s->reader)) {
         spool_reader_end(s->reader);
     }
     if (err == -ENOMEM || err == ERR_AGAIN) {
@@ -390,28 +359,28 @@ static int seal_one(struct seal *s, const struct settings *settings, struct mess
     }
     if (err != 0) {
         *ret = err == ERR_LIMIT ? SEAL_SHAPE : SEAL_UNREADABLE;
-        choice.count = 0;
     }
     if (*ret != SEAL_KEPT && m->signing != NULL) {
         forget_fields(m->signing);
     }
-    if (choice.count > 0) {
-        err = make_fields(s, &choice, m->signing, now, ret);
+    if (*ret == SEAL_SIGNED) {
+        err = make_fields(s, &choice, m->signing, job->now, ret);
         if (err != 0) {
             return err;
         }
         *ret_count = *ret == SEAL_SIGNED ? (uint32_t)choice.count : 0;
     }
     if (m->signing != NULL) {
+        tell_seal(m->signing, *ret, &choice);
         m->signing->is_done = true;
     }
     return 0;
 }
 
-int seal_message(struct seal *s, const struct settings *settings, struct message *m, usec_t now,
-                 enum seal_result *ret, uint32_t *ret_count)
+int seal_message(struct seal *s, const struct seal_job *job, enum seal_result *ret,
+                 uint32_t *ret_count)
 {
-    int err = seal_one(s, settings, m, now, ret, ret_count);
+    int err = seal_one(s, job, ret, ret_count);
     dkim_header_fini(&s->fields);
     return err;
 }

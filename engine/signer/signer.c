@@ -86,7 +86,7 @@ int signer_new(struct engine *engine, uint32_t index, struct signer **ret)
     if (err == 0) {
         err = spool_reader_new(engine->store, &s->reader);
     }
-    seal_init(&s->seal, s->reader);
+    seal_init(&s->seal, s->reader, engine->returns);
     if (err != 0) {
         signer_free(s);
         return err;
@@ -202,6 +202,7 @@ static int leave_unsigned(struct message *m)
     if (m->signing == NULL) {
         return -ENOMEM;
     }
+    signing_tell(m->signing, slice_of(seal_result_text(SEAL_NO_KEY)), NULL, 0);
     m->signing->is_done = true;
     return 0;
 }
@@ -217,9 +218,9 @@ static bool pass_on(struct signer *s, struct line *line) ON_ROLE(s->post)
     struct settings *settings = settings_get(settings_of(s->engine));
     int err = 0;
     if (!is_done) {
-        err = settings->keys == NULL
-                  ? leave_unsigned(m)
-                  : seal_message(&s->seal, settings, m, clock_wall(), &result, &signatures);
+        const struct seal_job job = {settings, m, one->transport, clock_wall()};
+        err = settings->keys == NULL ? leave_unsigned(m)
+                                     : seal_message(&s->seal, &job, &result, &signatures);
     }
     settings_put(settings);
     if (err == ERR_AGAIN) {

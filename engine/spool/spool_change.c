@@ -278,10 +278,10 @@ static int tell_piece(struct teller *t, struct spool_retelling *at, enum spool_t
         int damage =
             spool_reader_result(t->reader, spool_blob_decode(record, &key, true, &bytes), &record);
         r = damage == ERR_CORRUPT ? 0 : damage;
-        at->next = number + 1;
         if (damage == 0) {
             tell_anew(t, kind, at->id, number, bytes);
         }
+        at->next = r == 0 ? number + 1 : at->next;
     }
     return r;
 }
@@ -346,11 +346,11 @@ static int tell_states(struct teller *t, struct spool_retelling *at)
     if (r == 0) {
         const struct spool_key key = spool_key_part(at->id, batch);
         r = spool_reader_result(t->reader, spool_blob_decode(record, &key, true, &states), &record);
-        at->next = batch + 1;
     }
     for (size_t i = 0; r == 0 && i < states.len; i++) {
         r = tell_state(t, at->id, (uint32_t)(batch * SPOOL_BATCH_RECIPIENTS + i), states.data[i]);
     }
+    at->next = r == 0 ? batch + 1 : at->next;
     return r;
 }
 
@@ -492,4 +492,23 @@ int spool_retell_one(struct spool_reader *r, struct spool_retelling *at, size_t 
     }
     *ret_bytes = t.bytes;
     return err;
+}
+
+int spool_retelling_bytes(const struct spool_reader *r, uint64_t *ret)
+{
+    static const enum spool_table told[] = {SPOOL_TABLE_MESSAGE,    SPOOL_TABLE_BODY,
+                                            SPOOL_TABLE_RECIPIENTS, SPOOL_TABLE_STATE,
+                                            SPOOL_TABLE_REASON,     SPOOL_TABLE_SIGNING};
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+        MDB_stat stat;
+        int rc = mdb_stat(r->txn, r->store->dbi[told[i]], &stat);
+        if (rc != 0) {
+            return spool_error(rc);
+        }
+        bytes += (stat.ms_branch_pages + stat.ms_leaf_pages + stat.ms_overflow_pages) *
+                 (uint64_t)stat.ms_psize;
+    }
+    *ret = bytes;
+    return 0;
 }

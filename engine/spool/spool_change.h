@@ -83,4 +83,8 @@ bool spool_retelling_is_through(const struct spool_retelling *at);
 MUST_USE int spool_retell_one(struct spool_reader *r, struct spool_retelling *at, size_t budget,
                               spool_listener *tell, void *ctx, size_t *ret_bytes);
 
+/* What telling of everything would take, about: pages of the tables that have what is told. Between
+ * begin and end of a reader. errors: storage */
+MUST_USE int spool_retelling_bytes(const struct spool_reader *r, uint64_t *ret);
+
 #endif

@@ -32,6 +32,7 @@ struct injector;
 struct listener;
 struct message;
 struct mailbox;
+struct gather;
 struct nodes;
 struct order_book;
 struct suspensions;
@@ -84,6 +85,7 @@ struct engine {
     struct spool_writer *writer;
     struct series *series;
     struct nodes *nodes;                 /* NULL: no cluster; nodes.h */
+    struct gather *gather;               /* likewise; gather.h */
     struct replica *replica;             /* NULL: no log; replica.h */
     _Atomic(struct adoption *) adoption; /* lent to the spool writer; adopter.h */
     struct limits *limits; /* what receivers allow, shared by all transports; limits.h */
@@ -143,6 +145,7 @@ struct engine {
     _Atomic uint64_t heard[5];     /* messages for us by what they were; by enum heard_kind */
     _Atomic uint64_t tls_left_out; /* sessions in no report about TLS, for want of room */
     _Atomic uint64_t tls_unsent;   /* reports about TLS that were given up */
+    _Atomic uint64_t given_back;   /* messages that left memory for others */
     _Atomic uint64_t odd_labels;   /* values of control headers that were ignored */
     struct denials denials;        /* refused because of who asked; denial.h */
     _Atomic uint64_t refused;      /* intake, for want of space, memory or a working spool */

@@ -340,7 +340,7 @@ static int want_returns(const struct engine *engine, const struct config *config
                         char ret_text[static SETTINGS_TEXT_MAX])
 {
     char why[RETURN_BOOK_TEXT_MAX];
-    if (!config->has_verp || engine->returns == NULL) {
+    if (!config->has_return_tokens || engine->returns == NULL) {
         return 0;
     }
     int err = return_book_want(engine->returns, clock_wall() / USEC_PER_SEC, why);

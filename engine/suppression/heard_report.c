@@ -175,7 +175,7 @@ void heard_report_rotate(struct clerk *k, struct api_call *c)
 {
     struct return_book *book = k->engine->returns;
     if (return_book_keys(book) == NULL) {
-        api_error(c, 404, "missing", "there are no keys: no transport and no tenant has verp");
+        api_error(c, 404, "missing", "there are no keys: no transport and no tenant has verp or list_unsubscribe");
         return;
     }
     int err = return_book_rotate(book, clock_wall() / USEC_PER_SEC, true);

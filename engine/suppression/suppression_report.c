@@ -13,8 +13,8 @@
 
 enum { ENTRIES_PER_VIEW = 1000, SEEN_MOST = 1000000 };
 
-const char *const suppression_report_params[] = {"tenant", "after",  "match",
-                                                 "limit",  "format", NULL};
+const char *const suppression_report_params[] = {"tenant", "after", "match", "limit",
+                                                 "format", "node",  NULL};
 
 static json_t *suppression_object(const struct spool_suppression *s, usec_t now)
 {

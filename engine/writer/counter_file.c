@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 enum {
-    TOTALS = 22 + SEAL_RESULT_COUNT,
+    TOTALS = 23 + SEAL_RESULT_COUNT,
     FILE_MAX = 16 << 20, /* 1,000 rows of each table take less than 1 MB */
     CHUNK = 65536,
 };
@@ -60,6 +60,7 @@ static void list_totals(struct engine *e, struct tally_total ret[static TOTALS])
         {"heard_auto_replies", &e->heard[HEARD_AUTO_REPLY]},
         {"tls_left_out", &e->tls_left_out},
         {"tls_unsent", &e->tls_unsent},
+        {"given_back", &e->given_back},
     };
     memcpy(ret, totals, sizeof(totals));
     for (size_t i = 0; i < SEAL_RESULT_COUNT; i++) {

@@ -13,7 +13,7 @@
 void name_keeper_keep(const struct engine *e, struct intake *const *parts, uint32_t count)
 {
     struct return_names *names = return_book_names(e->returns);
-    if (names == NULL || !settings_of(e)->config->has_verp) {
+    if (names == NULL || !settings_of(e)->config->has_return_tokens) {
         return;
     }
     for (uint32_t i = 0; i < count; i++) {

@@ -9,6 +9,7 @@
 #include "engine/post/intake.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
+#include "engine/post/signing.h"
 #include "engine/reply/reply.h"
 #include "engine/reply/reply_set.h"
 #include "engine/spool/spool_store.h"
@@ -271,6 +272,7 @@ void notice_log_result(struct buf *log, const struct config *config, const struc
         .tenant = m->envelope.tenant,
         .campaign = m->envelope.campaign,
         .mail_class = class_text(&m->envelope),
+        .members = signing_event(m->signing),
         .stamps = &stamps,
         .delay_resolution = 2,
     };

@@ -42,7 +42,8 @@ void settle_init(struct settle *s, struct engine *engine, struct spool_reader *r
                          .reader = reader,
                          .suppressor = suppressor,
                          .log = *log,
-                         .expired_at_once = EXPIRED_AT_ONCE};
+                         .expired_at_once = EXPIRED_AT_ONCE,
+                         .span = USEC_NEVER};
     list_init(&s->touched);
     list_init(&s->delivered);
 }
@@ -525,6 +526,7 @@ void settle_log_delivered(struct settle *s)
 int settle_write_journal(struct settle *s, struct spool_store *store)
 {
     s->is_journal_only = true;
+    s->unwritten = NULL;
     list_foreach(m, &s->delivered, struct message, account.touched)
     {
         m->account.is_settled = m->account.is_removed = true;
@@ -547,6 +549,8 @@ static void postpone(struct settle *s, struct message *m)
 
 int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
 {
+    const usec_t end = s->span == USEC_NEVER ? USEC_NEVER : clock_mono() + s->span;
+    bool has_one = false;
     s->is_journal_only = false;
     s->unwritten = NULL;
     s->notice_bytes = 0;
@@ -564,10 +568,11 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
         if (m == s->unwritten) {
             break;
         }
-        if (s->notice_bytes >= NOTICE_BYTES_MAX) {
+        if (s->notice_bytes >= NOTICE_BYTES_MAX || (has_one && clock_mono() >= end)) {
             s->unwritten = m; /* this message and those behind it wait for the next transaction */
             break;
         }
+        has_one = true;
         log_results(s, m);
         m->account.is_settled = m->account.is_removed = false;
         int err = suppressor_results(s->suppressor, txn, m);
@@ -593,6 +598,11 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
         }
     }
     return s->has_deferred ? spool_note_clock(txn, now) : 0;
+}
+
+bool settle_has_rest(const struct settle *s)
+{
+    return s->unwritten != NULL;
 }
 
 /* A copy that ends with a NUL. The text itself has none, which strndup may not be given. Returns

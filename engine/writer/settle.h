@@ -37,8 +37,10 @@ struct settle {
     bool has_deferred;         /* the current transaction defers something */
     uint64_t suppressed;       /* notices that the current transaction leaves out */
     struct message *unwritten; /* first one in `touched` that this transaction has no room for */
-    unsigned expired_at_once;  /* event lines of one message in a transaction */
-    uint64_t without_result;   /* dispatched recipients without a result, since the last commit */
+    usec_t
+        span; /* after so long a transaction takes no further message; the writer's; USEC_NEVER */
+    unsigned expired_at_once; /* event lines of one message in a transaction */
+    uint64_t without_result;  /* dispatched recipients without a result, since the last commit */
 };
 
 /* Takes over a result and accounts for it. */
@@ -48,11 +50,16 @@ void settle_collect(struct settle *s, struct result *result);
  * message is deferred. */
 void settle_without_result(struct settle *s, struct message *m, uint32_t count, unsigned shares);
 
-/* Put every touched message's news into the transaction.
+/* Put the news of touched messages into the transaction: of all, or of as many as it has room and time
+ * for, but at least of one. The others wait for the next one (settle_has_rest).
  *
  * now      wall clock
  * errors   of the store: the transaction must be aborted; call again with the next one */
 MUST_USE int settle_write(struct settle *s, struct spool_txn *txn, usec_t now);
+
+/* Whether the transaction that settle_write has filled leaves messages for the next one. Until
+ * settle_committed. */
+bool settle_has_rest(const struct settle *s);
 
 /* Append the event lines of the messages in `delivered` to the log; before settle_write_journal. */
 void settle_log_delivered(struct settle *s);

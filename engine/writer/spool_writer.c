@@ -1,10 +1,13 @@
-/* Order inside one batch: results (their event lines are written first), then receptions; one
- * commit; then answers. A reception is answered, activated and logged only when the commit that
- * holds it is durable.
+/* Order inside one commit: results (their event lines are written first), then receptions; then
+ * answers. A reception is answered, activated and logged only when the commit that holds it is
+ * durable.
  *
  * A commit goes to the journal when that can hold all of it: small receptions, and removals of
  * messages that only the journal has. Every transaction takes over what the journal holds, so the
- * journal is only ever ahead of the tables, and never beside them. */
+ * journal is only ever ahead of the tables, and never beside them. When a transaction is due, such
+ * receptions are committed to the journal and answered before it begins, for a client waits for them
+ * and nobody for results; what comes during a transaction waits for it, so while new mail comes it takes
+ * no more results than suits its commit. */
 #include "engine/writer/spool_writer.h"
 
 #include "base/clock.h"
@@ -13,6 +16,7 @@
 #include "base/rcu.h"
 #include "engine/config/config.h"
 #include "engine/event/event_log.h"
+#include "engine/post/in_core.h"
 #include "engine/post/intake.h"
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
@@ -141,11 +145,33 @@ static void take_back(struct spool_writer *w, struct message *m)
     message_put(m);
 }
 
+/* Recipients of a message that gives its place in memory back. With the last of them its activation
+ * is over, and the message waits where it was. */
+static void take_given_way(struct spool_writer *w, struct message *m, uint32_t count)
+{
+    assert(m->account.pending >= count && m->account.fresh == NULL);
+    m->account.pending -= count;
+    in_core_remove(w->engine, m, count);
+    if (m->account.pending > 0) {
+        return;
+    }
+    m->is_returned = true;
+    if (list_is_linked(&m->account.journaled)) {
+        journaled_take_back(&w->journaled, m, clock_mono());
+    }
+    atomic_fetch_add_explicit(&w->engine->given_back, 1, memory_order_relaxed);
+    letter_put_settled(w->to_activator, m, m->envelope.id);
+}
+
 static void take_no_result(struct spool_writer *w, const struct letter *letter)
 {
     uint32_t count;
     unsigned shares;
     struct message *lent = letter_take_no_result(letter, &count, &shares);
+    if ((shares & RESULT_GIVES_WAY) != 0) {
+        take_given_way(w, lent, count);
+        return;
+    }
     settle_without_result(&w->settle, lent, count, shares);
 }
 
@@ -304,8 +330,8 @@ static void retell(struct spool_writer *w) ON_ROLE(w->post)
     }
 }
 
-/* Opens the store again after a failed commit and writes all results that wait in memory, before
- * any reception is accepted. */
+/* Opens the store again after a failed commit and writes results that wait in memory, before any
+ * reception is accepted. */
 static void try_again(struct spool_writer *w) ON_ROLE(w->post)
 {
     spool_writer_refuse_parts(w, -EIO);
@@ -442,6 +468,40 @@ static int commit(struct spool_writer *w, enum commit *kind) ON_ROLE(w->post)
     return spool_writer_write_tables(w);
 }
 
+/* Receptions need not wait for the transaction that is due. The last ones of an orderly stop, and
+ * those that meet a damaged store, do. */
+static bool receptions_go_first(struct spool_writer *w) ON_ROLE(w->post)
+{
+    return w->part_count > 0 && !post_must_end(&w->post) &&
+           !spool_store_is_damaged(w->engine->store) && journal_takes(w, clock_mono());
+}
+
+static void commit_once(struct spool_writer *w, enum commit *kind) ON_ROLE(w->post)
+{
+    int err = commit(w, kind);
+    if (err == 0) {
+        spool_writer_committed(w, *kind == COMMIT_JOURNAL);
+        (void)log_lets(w);          /* it may have waited for what this commit reserved */
+    } else if (err == ERR_CLOSED) { /* of the log alone */
+        log_failed(w, err);
+    } else {
+        batch_failed(w, err);
+    }
+}
+
+static void commit_pass(struct spool_writer *w, enum commit kind) ON_ROLE(w->post)
+{
+    enum commit first = COMMIT_JOURNAL;
+    if (kind == COMMIT_TABLES && receptions_go_first(w)) {
+        commit_once(w, &first);
+        if (w->is_broken || w->waits_for_log || first == COMMIT_TABLES) {
+            return; /* nothing more can be committed, or nothing is left: the journal was full */
+        }
+        (void)post_flush(&w->post); /* the answers; what does not fit goes at the end of the pass */
+    }
+    commit_once(w, &kind);
+}
+
 static void pass(struct spool_writer *w) ON_ROLE(w->post)
 {
     if (w->rotate) {
@@ -461,15 +521,7 @@ static void pass(struct spool_writer *w) ON_ROLE(w->post)
     if (w->is_broken && may_commit) {
         try_again(w);
     } else if (kind != COMMIT_NOTHING) {
-        int err = commit(w, &kind);
-        if (err == 0) {
-            spool_writer_committed(w, kind == COMMIT_JOURNAL);
-            (void)log_lets(w);          /* it may have waited for what this commit reserved */
-        } else if (err == ERR_CLOSED) { /* of the log alone */
-            log_failed(w, err);
-        } else {
-            batch_failed(w, err);
-        }
+        commit_pass(w, kind);
     } else if (may_commit) {
         retell(w);
     }
@@ -480,10 +532,10 @@ static void pass(struct spool_writer *w) ON_ROLE(w->post)
 }
 
 /* The last transaction left something for the next one, which no letter will ask for: of a message
- * of very many recipients, or more notices than one transaction carries. */
+ * of very many recipients, or more results or notices than one transaction carries. */
 static bool has_rest(const struct spool_writer *w)
 {
-    bool has_results = w->touched_due == 0 && !list_is_empty(&w->settle.touched);
+    bool has_results = w->touched_due != 0 && clock_mono() >= w->touched_due;
     bool is_retelling = w->engine->replica != NULL && replica_is_retelling(w->engine->replica);
     return !w->is_broken && !w->waits_for_log &&
            (has_results || is_retelling || adopter_is_due(&w->adopter) ||

@@ -42,6 +42,7 @@ void spool_writer_take_part(struct spool_writer *w, struct intake *in, bool is_l
     in->is_last = is_last;
     w->parts[w->part_count++] = in;
     w->batch_bytes += in->body.len + in->packed.len;
+    w->received = clock_mono();
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
@@ -80,6 +81,19 @@ int spool_writer_retell(struct spool_writer *w)
     return ship_replica(w);
 }
 
+/* How long the transaction takes results: new mail that comes meanwhile waits for all of it. About as
+ * long as its commit is going to take, so that many results share that; without new mail all that
+ * there are. */
+static usec_t settle_span(const struct spool_writer *w)
+{
+    static const usec_t least = 5 * USEC_PER_MSEC, most = 40 * USEC_PER_MSEC;
+    bool is_quiet = w->received == 0 || clock_mono() - w->received > USEC_PER_SEC;
+    if (is_quiet || w->commit_took > most) {
+        return is_quiet ? USEC_NEVER : most;
+    }
+    return w->commit_took < least ? least : w->commit_took;
+}
+
 int spool_writer_write_tables(struct spool_writer *w)
 {
     struct spool_txn *txn;
@@ -95,6 +109,7 @@ int spool_writer_write_tables(struct spool_writer *w)
         err = spool_absorb_journal(txn);
     }
     if (err == 0) {
+        w->settle.span = settle_span(w);
         err = settle_write(&w->settle, txn, now);
     }
     if (err == 0) {
@@ -115,19 +130,22 @@ int spool_writer_write_tables(struct spool_writer *w)
     if (err == 0) {
         err = spool_forget_flows(txn);
     }
+    err = err == 0 ? ship_replica(w) : err;
     if (err == 0) {
+        /* Not before: a batch that is not shipped is made again, and these lines with it. */
         buf_append_slice(&w->log, buf_slice(&w->suppressor.lines));
         hearings_log(&w->hearings, &w->log);
-        err = spool_writer_write_log(w);
+        err = heed_commit(w, spool_writer_write_log(w));
     }
-    err = err == 0 ? ship_replica(w) : err;
     if (err != 0) {
         spool_abort(txn);
         return err;
     }
     /* A disk that stalls must not stop reclaim. No RCU pointer of this pass is used after this. */
     rcu_sleep();
+    usec_t before = clock_mono();
     err = spool_commit(txn);
+    w->commit_took = clock_mono() - before;
     rcu_awake();
     return heed_commit(w, err);
 }
@@ -240,10 +258,11 @@ static void answer(struct spool_writer *w, struct intake *in, int err)
 void spool_writer_committed(struct spool_writer *w, bool is_journal) ON_ROLE(w->post)
 {
     usec_t now = clock_wall();
+    bool has_rest = settle_has_rest(&w->settle);
     uint64_t durable = settle_committed(&w->settle, message_done, w);
     w->delivered_due = 0; /* results that come from now on get a wait of their own */
-    w->touched_due = is_journal ? w->touched_due : 0;
     if (!is_journal) {
+        w->touched_due = has_rest ? clock_mono() : 0;
         journaled_absorbed(&w->journaled, announce_absorbed, w);
     }
     for (uint32_t i = 0; i < w->settle.notice_count; i++) {

@@ -49,6 +49,8 @@ struct spool_writer {
     usec_t synced;        /* monotonic: last sync of the event log */
     usec_t delivered_due; /* monotonic: settle.delivered must be written by then; 0: it is empty */
     usec_t touched_due;   /* likewise for results that need a transaction */
+    usec_t commit_took;   /* of the last transaction: from the last change to durable */
+    usec_t received;      /* monotonic: when the last part of a reception came; 0: none did */
     usec_t journal_after; /* monotonic: the journal failed and is not used before */
     struct admission admission;
     struct adopter adopter;

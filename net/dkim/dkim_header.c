@@ -57,6 +57,7 @@ static int add_field(struct dkim_header *h, size_t *capacity, struct slice line,
         *capacity = more;
     }
     h->fields[h->count++] = (struct dkim_field){line, len};
+    h->kinds |= dkim_name_kind(slice_to(line, len));
     return 0;
 }
 
@@ -97,8 +98,7 @@ int dkim_header_parse(struct slice text, struct dkim_header *ret)
 void dkim_header_fini(struct dkim_header *h)
 {
     free(h->fields);
-    h->fields = NULL;
-    h->count = 0;
+    *h = (struct dkim_header){.fields = NULL};
 }
 
 static bool is_called(const struct dkim_field *field, struct slice name)
@@ -109,7 +109,7 @@ static bool is_called(const struct dkim_field *field, struct slice name)
 size_t dkim_header_count(const struct dkim_header *h, struct slice name)
 {
     size_t count = 0;
-    for (size_t i = 0; i < h->count; i++) {
+    for (size_t i = 0; i < h->count && dkim_header_may_have(h, name); i++) {
         count += is_called(&h->fields[i], name);
     }
     return count;
@@ -117,7 +117,7 @@ size_t dkim_header_count(const struct dkim_header *h, struct slice name)
 
 size_t dkim_header_find_above(const struct dkim_header *h, struct slice name, size_t below)
 {
-    for (size_t i = below; i > 0; i--) {
+    for (size_t i = below; i > 0 && dkim_header_may_have(h, name); i--) {
         if (is_called(&h->fields[i - 1], name)) {
             return i - 1;
         }

@@ -22,6 +22,7 @@ struct dkim_header {
     struct dkim_field *fields; /* in the order of the message */
     size_t count;
     bool has_stray; /* a line was left out */
+    uint64_t kinds; /* bits of dkim_name_kind: of the names that are there */
 };
 
 /* The fields of a header. Lines that belong to no field, as no colon is in them or white space in the
@@ -38,6 +39,19 @@ void dkim_header_fini(struct dkim_header *h); /* accepts a zeroed one */
 static inline bool dkim_is_same_name(struct slice a, struct slice b)
 {
     return a.len == b.len && a.len > 0 && ((a.data[0] ^ b.data[0]) & ~0x20) == 0 && slice_ieq(a, b);
+}
+
+/* A bit for names of a length and a first letter, in any case: most names that are looked for are not there,
+ * and that is all that is looked at then. 0: an empty one, which is no name. */
+static inline uint64_t dkim_name_kind(struct slice name)
+{
+    return name.len == 0 ? 0 : 1ULL << ((name.len * 7 + (size_t)(name.data[0] | 0x20)) & 63);
+}
+
+/* Whether fields of that name can be there. */
+static inline bool dkim_header_may_have(const struct dkim_header *h, struct slice name)
+{
+    return (h->kinds & dkim_name_kind(name)) != 0;
 }
 
 /* How many fields have that name, in any case. */

@@ -109,7 +109,8 @@ static int choose(struct choice *c, const struct dkim_terms *t, const struct dki
         }
     }
     for (size_t i = 0; i < t->name_count && err == 0; i++) {
-        if (!is_among(t->names[i], t->oversigned, t->oversigned_count) &&
+        if (dkim_header_may_have(header, t->names[i]) &&
+            !is_among(t->names[i], t->oversigned, t->oversigned_count) &&
             !is_among(t->names[i], t->names, i)) {
             err = add_instances(c, header, t->names[i], false);
         }

@@ -101,6 +101,15 @@ uint64_t quota_left(struct quota *q, usec_t wall)
     return q->used < limit ? limit - q->used : 0;
 }
 
+uint64_t quota_most(struct quota *q, usec_t wall)
+{
+    if (!is_limited(q)) {
+        return UINT64_MAX;
+    }
+    turn(q, wall);
+    return limit_of(q, q->window);
+}
+
 int64_t quota_take(struct quota *q, uint32_t amount, usec_t wall)
 {
     if (is_limited(q)) {

@@ -61,6 +61,8 @@ void quota_change(struct quota *q, const struct rate_rule *rule, const struct qu
 MUST_USE usec_t quota_due(struct quota *q, uint32_t amount, usec_t wall);
 /* What may still go in the present window; UINT64_MAX: no limit. */
 MUST_USE uint64_t quota_left(struct quota *q, usec_t wall);
+/* What may go in a window such as the present one; UINT64_MAX: no limit. */
+MUST_USE uint64_t quota_most(struct quota *q, usec_t wall);
 /* They went; returns the window, for quota_give_back. */
 int64_t quota_take(struct quota *q, uint32_t amount, usec_t wall);
 /* Undoes quota_take; nothing when that window is over. */

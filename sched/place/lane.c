@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 /* --- which there are --------------------------------------------------------------------------- */
@@ -169,10 +170,15 @@ static bool is_alive(const struct sched *s, const struct site_lane *l)
     return l->lane.window > 0 && !l->is_closed && (s->sources.there & source_bit(l->source)) != 0;
 }
 
+static bool is_below_ceiling(const struct site_lane *l)
+{
+    return !l->keeps_none &&
+           (l->most_connections == 0 || l->lane.connections <= l->most_connections);
+}
+
 bool lane_keeps_idle(const struct site_lane *l)
 {
-    return (l->site->alive & source_bit(l->source)) != 0 &&
-           (l->most_connections == 0 || l->lane.connections <= l->most_connections);
+    return (l->site->alive & source_bit(l->source)) != 0 && is_below_ceiling(l);
 }
 
 static uint64_t with_bit(uint64_t mask, uint64_t bit, bool is_set)
@@ -411,8 +417,7 @@ static void fit_ceiling(struct sched *s, struct site_lane *l)
     struct lane *lane = &l->lane;
     list_foreach_safe(c, &lane->open, struct connection, in_lane)
     {
-        bool is_beyond = c->state == CONNECTION_IDLE && l->most_connections > 0 &&
-                         lane->connections > l->most_connections;
+        bool is_beyond = c->state == CONNECTION_IDLE && !is_below_ceiling(l);
         if (is_beyond || (lane->most_carried > 0 && c->carried >= lane->most_carried)) {
             struct party *p = c->party;
             connection_retire(s, c);
@@ -424,10 +429,17 @@ static void fit_ceiling(struct sched *s, struct site_lane *l)
     }
 }
 
-void lane_set_ceiling(struct sched *s, struct site_lane *l, int connections, int messages)
+static int ceiling_of(uint32_t most)
 {
-    shared_set(&l->most_connections, connections);
-    shared_set(&l->lane.most_carried, messages);
+    return most > INT_MAX ? 0 : (int)most;
+}
+
+void lane_set_ceiling(struct sched *s, struct site_lane *l, uint32_t connections, uint32_t messages)
+{
+    l->keeps_none = connections == SCHED_NO_CONNECTIONS;
+    /* Of none it has room for one: else it would not ask for what it lacks. */
+    shared_set(&l->most_connections, l->keeps_none ? 1 : ceiling_of(connections));
+    shared_set(&l->lane.most_carried, ceiling_of(messages));
     fit_ceiling(s, l);
     lane_review(s, l);
 }

@@ -42,6 +42,7 @@ struct site_lane {
     bool is_probing;      /* it was closed, and has not been opened again: one entry at a time */
     int most_connections; /* by its ceiling; 0: none */
     /* Owner thread only. */
+    bool keeps_none; /* by its ceiling: no connection without an entry */
     struct grant grant;
     int64_t credit;         /* of the weighted round robin */
     void *user;             /* the shell's */
@@ -87,7 +88,8 @@ static inline int lane_most(const struct site_lane *l)
 }
 /* Its timer, for the first of what it waits for. */
 void lane_arm(struct sched *s, struct site_lane *l);
-void lane_set_ceiling(struct sched *s, struct site_lane *l, int connections, int messages);
+void lane_set_ceiling(struct sched *s, struct site_lane *l, uint32_t connections,
+                      uint32_t messages);
 /* Its connections may stay open without an entry. */
 bool lane_keeps_idle(const struct site_lane *l);
 

@@ -5,7 +5,6 @@
 #include "sched/place/site.h"
 #include "sched/transport.h"
 
-#include <limits.h>
 #include <string.h>
 
 /* Made when missing; NULL: the site or the source is not known, or there is no memory. */
@@ -125,8 +124,7 @@ bool sched_lane_ceiling(struct sched *s, struct sched_lane_key lane, uint32_t co
     }
     struct site *site = l->site;
     site->is_pinned = true;
-    lane_set_ceiling(s, l, connections > INT_MAX ? 0 : (int)connections,
-                     messages > INT_MAX ? 0 : (int)messages);
+    lane_set_ceiling(s, l, connections, messages);
     site->is_pinned = false;
     site_settle(s, site);
     return true;

@@ -2,13 +2,15 @@
  * their owner, where loans come in, and by the pull loop.
  *
  * The excess of a set is what its lanes cannot take within half a minute, by what they were told that
- * they may send; that of an owner what it may not send within that time, of what is held. When the
+ * they may send; that of an owner what it may not send within that time, of what is held; that of a
+ * destination whose quota is used up all that waits for it. When the
  * excess of all is more than a quarter of the places, those that have most of it give up the youngest
  * mail, down to seven eighths of that: so a step for each destination of a set is made once for many
  * entries. */
 #include "sched/place/shed.h"
 
 #include "sched/place/site.h"
+#include "sched/terms.h"
 #include "sched/transport.h"
 
 #include <assert.h>
@@ -125,6 +127,45 @@ void shed_leave_owner(struct sched *s, struct sched_owner *o)
     list_remove(&o->shed_touched);
 }
 
+/* --- of destinations ------------------------------------------------------------------------------ */
+
+static void set_destination_excess(struct sched *s, struct terms *t, int64_t excess)
+{
+    s->excess += excess - t->excess;
+    s->must_shed = s->must_shed || excess > t->excess;
+    t->excess = excess;
+    if (excess == 0) {
+        list_remove(&t->in_excess);
+    } else if (!list_is_linked(&t->in_excess)) {
+        list_push_back(&s->destinations_in_excess, &t->in_excess);
+    }
+}
+
+void shed_count_destination(struct sched *s, struct sched_destination *d)
+{
+    struct terms *t = d->terms;
+    bool is_far = d->lacks_quota && t->quota_turn > s->now + NEAR;
+    int64_t excess = is_far ? destination_wanted(d) : 0;
+    if (excess != t->excess) {
+        set_destination_excess(s, t, excess);
+    }
+}
+
+void shed_leave_destination(struct sched *s, struct terms *t)
+{
+    set_destination_excess(s, t, 0);
+}
+
+int64_t shed_excess_of_destinations(const struct sched *s)
+{
+    int64_t sum = 0;
+    list_foreach(t, &s->destinations_in_excess, const struct terms, in_excess)
+    {
+        sum += t->excess;
+    }
+    return sum;
+}
+
 /* --- which leave ---------------------------------------------------------------------------------- */
 
 /* Entries that a quarter of the places holds, with as many recipients as they have now. */
@@ -165,12 +206,14 @@ static usec_t next_turn(const struct sched *s, usec_t *turn, double rate)
 
 static const struct sched_reason text_of_lanes = {
     "4.3.2", "its receiver takes less mail at a time than there is, its turn comes later"};
+static const struct sched_reason text_of_destinations = {
+    "4.3.2", "the quota of its domain is used up, its turn comes later"};
 static const struct sched_reason text_of_owners = {
     "4.3.2", "its tenant may send less mail at a time than there is, its turn comes later"};
 
 /* The youngest entry of the destination, and what else its message has waiting there: entries of one
  * message leave in their order. Returns how many left. */
-static int64_t shed_youngest(struct sched *s, struct lane_set *set, struct sched_destination *d,
+static int64_t shed_youngest(struct sched *s, struct sched_destination *d, usec_t *turn,
                              double rate, struct reason *reason)
 {
     struct peer *p = list_last(&d->todo, struct sched_entry, place.link)->peer;
@@ -179,7 +222,7 @@ static int64_t shed_youngest(struct sched *s, struct lane_set *set, struct sched
     for (bool is_last = false; !is_last; count++) {
         struct sched_entry *e = entry_queue_first(&p->waiting);
         is_last = e == p->waiting.last;
-        entry_shed(s, e, next_turn(s, &set->site->shed_turn, rate), reason);
+        entry_shed(s, e, next_turn(s, turn, rate), reason);
     }
     return count;
 }
@@ -196,7 +239,7 @@ static void shed_from_party(struct sched *s, struct shared_party *q, int64_t *le
             if (*left > 0 && d->is_willing && d->waiting > 0) {
                 bool was_pinned = d->is_pinned;
                 d->is_pinned = true;
-                *left -= shed_youngest(s, q->set, d, rate, reason);
+                *left -= shed_youngest(s, d, &q->set->site->shed_turn, rate, reason);
                 d->is_pinned = was_pinned;
                 destination_settle(s, d);
                 did_shed = true;
@@ -270,6 +313,22 @@ static void shed_from_owner(struct sched *s, struct sched_owner *o, int64_t coun
     reason_put(s, reason);
 }
 
+/* All come back when the quota is there again. */
+static void shed_from_destination(struct sched *s, struct terms *t, int64_t count)
+{
+    struct sched_destination *d = t->destination;
+    struct reason *reason = reason_new(s, &text_of_destinations, true);
+    bool was_pinned = d->is_pinned;
+    usec_t turn = t->quota_turn;
+    d->is_pinned = true;
+    while (count > 0 && d->waiting > 0) {
+        count -= shed_youngest(s, d, &turn, HUGE_VAL, reason);
+    }
+    d->is_pinned = was_pinned;
+    destination_settle(s, d);
+    reason_put(s, reason);
+}
+
 /* The set with most of it, of some. A step for each set that has some. */
 static struct lane_set *greatest(const struct sched *s)
 {
@@ -291,20 +350,36 @@ static struct sched_owner *greatest_owner(const struct sched *s)
     return best;
 }
 
+static struct terms *greatest_destination(const struct sched *s)
+{
+    struct terms *best = NULL;
+    list_foreach(t, &s->destinations_in_excess, struct terms, in_excess)
+    {
+        best = best == NULL || t->excess > best->excess ? t : best;
+    }
+    return best;
+}
+
 /* Whoever has most gives up so many, or all of its own. */
 static void shed_some(struct sched *s, int64_t over)
 {
     struct lane_set *set = greatest(s);
     struct sched_owner *o = greatest_owner(s);
-    if (o != NULL && (set == NULL || o->excess >= set->excess)) {
-        shed_from_owner(s, o, over < o->excess ? over : o->excess);
+    struct terms *t = greatest_destination(s);
+    int64_t of_set = set == NULL ? 0 : set->excess;
+    int64_t of_owner = o == NULL ? 0 : o->excess;
+    if (t != NULL && t->excess >= of_set && t->excess >= of_owner) {
+        shed_from_destination(s, t, over < t->excess ? over : t->excess);
+    } else if (o != NULL && of_owner >= of_set) {
+        shed_from_owner(s, o, over < of_owner ? over : of_owner);
     } else {
-        shed_from(s, set, over < set->excess ? over : set->excess);
+        shed_from(s, set, over < of_set ? over : of_set);
     }
 }
 
 void shed_run(struct sched *s)
 {
+    s->must_shed = false;
     while (!list_is_empty(&s->touched_sets)) {
         struct lane_set *set = list_first(&s->touched_sets, struct lane_set, touched);
         list_remove(&set->touched);

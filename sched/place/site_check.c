@@ -4,6 +4,7 @@
 #include "sched/parking.h"
 #include "sched/place/avoidance.h"
 #include "sched/place/lane_choice.h"
+#include "sched/place/shed.h"
 #include "sched/place/site.h"
 #include "sched/terms.h"
 #include "sched/transport.h"
@@ -341,6 +342,7 @@ const char *site_check(const struct sched *s, struct site_tally *t)
         avoidances += count_bits(avoidance_mask(d));
     }
     HOLD_SITE(s->avoidance_timers.count == avoidances);
-    HOLD_SITE(s->excess == t->excess + purse_excess(s) && s->barred_sets == t->barred);
+    HOLD_SITE(s->excess == t->excess + purse_excess(s) + shed_excess_of_destinations(s) &&
+              s->barred_sets == t->barred);
     return NULL;
 }

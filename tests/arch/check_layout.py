@@ -26,7 +26,7 @@ ROOMS = [
     'engine/compose', 'engine/heard', 'engine/key', 'engine/state',
     'engine/post', 'engine/order', 'engine/tally', 'engine/tls_report', 'engine/worker', 'engine/trace', 'engine/outbound',
     'engine/inbound', 'engine/writer', 'engine/signer', 'engine/activator', 'engine/schedule', 'engine/feed',
-    'engine/http', 'engine/census', 'engine/lane', 'engine/suppression', 'engine/nodes', 'engine/report', 'engine', 'engine/cli',
+    'engine/http', 'engine/census', 'engine/lane', 'engine/suppression', 'engine/nodes', 'engine/gather', 'engine/report', 'engine', 'engine/cli',
     'bench/tool', 'bench/sink', 'bench/source', 'bench/zone', 'bench/sim', 'bench/stage', 'bench',
 ]
 # Rooms that need less than their folder may.

@@ -22,7 +22,7 @@ import sys
 
 FEW, MANY = 500, 1500  # the scheduler's queue is full from 200 on
 GROWTH_MAX = 0.02
-STAGES = ('receive', 'record', 'log', 'tally', 'schedule', 'schedule-50', 'schedule-site',
+STAGES = ('receive', 'record', 'log', 'tally', 'sign', 'schedule', 'schedule-50', 'schedule-site',
           'schedule-lanes', 'deliver')
 BASELINE = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'baseline.json')
 
@@ -35,6 +35,8 @@ ENVIRONMENT = {
         'AVX', 'AVX2', 'AVX512F', 'AVX512VL', 'AVX512BW', 'BMI1', 'BMI2', 'LZCNT', 'MOVBE', 'RTM',
         'SSSE3', 'SSE4_1', 'SSE4_2', 'ERMS', 'FSRM', 'AVX_Fast_Unaligned_Load',
         'Fast_Unaligned_Copy', 'Fast_Unaligned_Load')),
+    # The code of OpenSSL's hashes for any x86-64, likewise.
+    'OPENSSL_ia32cap': '0:0',
     # As many arenas on one processor as on a hundred; nothing returned to the kernel by the clock.
     'MALLOC_CONF': 'narenas:1,dirty_decay_ms:-1,muzzy_decay_ms:-1',
 }

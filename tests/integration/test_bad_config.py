@@ -58,7 +58,7 @@ SECTIONS = {
         'quota': ['max_message_quota'],
         'time': ['destination_rate_delay', 'block_pause', 'block_grace', 'smtp_connect_timeout', 'smtp_helo_timeout',
                  'smtp_data_done_timeout', 'smtp_connection_cache_time_limit'],
-        'text': ['source_pool', 'verp', 'smtp_helo_name', 'smtp_tls_CAfile']}),
+        'text': ['source_pool', 'verp', 'list_unsubscribe', 'smtp_helo_name', 'smtp_tls_CAfile']}),
     'provider': ('p9', {'patterns': ['mx', 'domains'], 'a rate': ['max_message_rate'], 'quota': ['max_message_quota'],
                         'feedback': ['destination_concurrency_negative_feedback'],
                         'number': ['site_concurrency_limit', 'destination_concurrency_limit']}),

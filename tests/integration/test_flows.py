@@ -246,3 +246,71 @@ def test_what_waits_for_places_keeps_no_other_tenant(place):
     until(lambda: daemon.totals()['suspended'] == 20, daemon.totals, 60)
     assert daemon.command('resume', '--tenant', 'other').returncode == 0
     good.wait(20, 60)
+
+
+def in_memory(daemon):
+    return {row['tenant']: row.get('in_memory', 0) for row in daemon.query('tenants')}
+
+
+@pytest.mark.parametrize('was_deferred', [False, True])
+def test_places_are_given_back(place, order, receiver, was_deferred):
+    """One tenant fills the memory; what comes later has its share of the places though nothing is delivered, and a
+    third one its own of theirs. Each message is tried once, and each arrives."""
+    refused = []
+
+    def answers(verb, argument, session):
+        if verb == 'RCPT' and was_deferred and len(refused) < 60:
+            refused.append(argument)
+            return '450 4.2.1 later'
+        return order(verb, argument, session)
+    receiver.answers = answers
+    daemon = daemon_of(place, receiver, {'late': {'weight': 2}},
+                       options={'message_active_limit': 40, 'minimal_backoff_time': '2s',
+                                'maximal_backoff_time': '2s', 'queue_run_delay': '1s'})
+    if was_deferred:
+        let_go(daemon)
+    send(daemon, 'full', 60, X_Tenant='full')
+    if was_deferred:
+        until(lambda: len(refused) == 60, lambda: len(refused), 30)
+        daemon.transports['smtp']['hold'] = True
+        reload(daemon)
+    until(lambda: in_memory(daemon).get('full') == 35, lambda: in_memory(daemon), 30)
+    tried = len(daemon.of('TransientFailure'))
+    send(daemon, 'late', 60, X_Tenant='late')
+    until(lambda: 21 <= in_memory(daemon)['late'] <= 25, lambda: in_memory(daemon), 30)
+    send(daemon, 'last', 60, X_Tenant='last')
+    until(lambda: in_memory(daemon)['last'] >= 7, lambda: in_memory(daemon), 30)
+    shares = in_memory(daemon)
+    assert sum(shares.values()) <= 40 and shares['full'] <= 11 and 16 <= shares['late'] <= 20, shares
+    families = exposition.parse(get(daemon, '/metrics').body)
+    assert exposition.value(families, 'sluice_messages_given_back_total') >= 35 - 11
+    assert len(daemon.of('TransientFailure')) == tried
+    let_go(daemon)
+    until(lambda: len(order.came) == 180, lambda: len(order.came), 60)
+    assert len(set(order.came)) == 180
+    until(lambda: len(daemon.of('Delivery')) == 180 and daemon.totals()['active'] == 0, daemon.totals, 30)
+    assert len(daemon.of('TransientFailure')) == tried
+
+
+def given_back(daemon):
+    families = exposition.parse(get(daemon, '/metrics').body)
+    return exposition.value(families, 'sluice_messages_given_back_total')
+
+
+def test_a_kill_while_places_are_given_back(place, order, receiver):
+    """In the middle of it, again and again: each message arrives once, as nothing was tried or written."""
+    daemon = daemon_of(place, receiver, {}, options={'message_active_limit': 320})
+    names = ['full', 'a', 'b', 'c', 'd']
+    send(daemon, 'full', 330, X_Tenant='full')
+    until(lambda: in_memory(daemon).get('full') == 280, lambda: in_memory(daemon), 30)
+    for name in names[1:]:
+        send(daemon, name, 60, X_Tenant=name)
+        until(lambda: given_back(daemon) > 0, 'places are given back', 30)
+        daemon.kill()
+        daemon.start()
+        until(lambda: daemon.totals()['active'] == 280, daemon.totals, 30)
+    let_go(daemon)
+    until(lambda: len(order.came) == 570, lambda: len(order.came), 60)
+    daemon.wait_empty()
+    assert len(set(order.came)) == len(order.came) == 570
+    assert len(daemon.of('Delivery')) == 570 and not daemon.of('TransientFailure')

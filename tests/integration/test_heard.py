@@ -8,6 +8,7 @@ import time
 from support.api import get
 from support.client import Client, message, submit
 from support.reloading import reload
+from support.signing_key import make_signing_key
 from support.wait import until
 
 FROM = 'news@example.test'
@@ -83,7 +84,7 @@ class Ways:
         self.receiver, self.known = place.receiver(), set()
         self.daemon = place.sluice(
             listener={**LISTENER, 'receives': ['b.test', 'fbl.test'], **more.pop('listener', {})},
-            transports={'smtp': {'verp': 'bounces@b.test'}},
+            transports=more.pop('transports', {'smtp': {'verp': 'bounces@b.test'}}),
             routes={'*': ('smtp', self.receiver.nexthop)}, **more)
 
     def send(self, recipient, tenant='acme', campaign='spring'):
@@ -283,6 +284,49 @@ def test_a_complaint_suppresses(place):
     submit(daemon, FROM, ['jane@a.test'], message(X_Tenant='other'))
     until(lambda: len(ways.receiver.to('jane@a.test')) == 3, "another tenant's")
     assert taken < 20  # seconds, on a machine that does much else
+
+
+def test_unsubscribing_by_what_the_mail_says(place):
+    """A message for one recipient says where; mail there counts for whom the token was made, also from another
+    address; a forged token and mail of several recipients are nothing."""
+    key = os.path.join(place.subfolder('keys'), 'key')
+    make_signing_key(key)
+    ways = Ways(place, suppressions={'*': {'unsubscribe': '1'}},
+                transports={'smtp': {'verp': 'bounces@b.test', 'list_unsubscribe': 'unsubscribe@u.test',
+                                     'list_unsubscribe_url': 'https://x.test/{tenant}/{token}'}},
+                listener={'receives': ['b.test', 'fbl.test', 'u.test']}, dkims={'s._domainkey.sender.test': {'key': key}})
+    number, sender = ways.send('jane@a.test')
+    token = RETURN.fullmatch(sender)[1]
+    [mail] = ways.receiver.to('jane@a.test')
+    head = mail.body.split(b'\r\n\r\n')[0].decode()
+    assert (f'\r\nList-Unsubscribe: <https://x.test/acme/{token}>,\r\n <mailto:unsubscribe+{token}@u.test?subject=unsubscribe%20'
+            'jane%40a.test>\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n') in head
+    names = re.sub(r'\s', '', re.search(r'\bh=([^;]*);', head)[1]).split(':')
+    assert {'List-Unsubscribe', 'List-Unsubscribe-Post'} <= set(names)
+    with Client(ways.daemon) as client:
+        client.ehlo()
+        client.say('MAIL FROM:<>', 250)
+        for local in ('unsubscribe', 'unsubscribe+' + 'a' * 48):
+            client.say(f'RCPT TO:<{local}@u.test>', 550)
+    wish = 'From: Jane <jane.doe@elsewhere.test>\r\nSubject: unsubscribe jane@a.test\r\n\r\n'
+    ways.back(f'unsubscribe+{token}@u.test', wish.replace('jane@a', 'joe@a').encode())
+    until(lambda: len(ways.daemon.of('Feedback')) == 1, 'a wish for somebody else')
+    assert 'recipient' not in ways.daemon.of('Feedback')[0]
+    ways.back(f'UNSUBSCRIBE+{token}@u.test', wish.encode())
+    ways.daemon.kill()
+    ways.daemon.start()
+    submit(ways.daemon, FROM, ['jane@a.test'], message(X_Tenant='acme'))
+    ways.daemon.wait_event('Suppressed', 'jane@a.test')
+    event = ways.daemon.wait_event('Feedback', 'jane@a.test')
+    assert (event['id'], event['tenant'], event['campaign']) == (number, 'acme', 'spring')
+    [entry] = [row for row in ways.daemon.query('suppressions', '--tenant', 'acme') if not row.get('end')]
+    assert (entry['address'], entry['reason']) == ('jane@a.test', 'unsubscribe')
+    submit(ways.daemon, FROM, ['one@a.test', 'two@a.test'], message())
+    submit(ways.daemon, FROM, ['own@a.test'], message(List_Unsubscribe='<https://own.test/>'))
+    until(lambda: len(ways.receiver.messages) == 4, 'mail of several, and with a field of its own')
+    fields = [to + value for mail in ways.receiver.messages[1:] for to in mail.recipients
+              for value in re.findall(r'\r\nList-Unsubscribe[^:]*: ?(.*)', mail.body.decode())]
+    assert [field.strip() for field in fields] == ['own@a.test<https://own.test/>']
 
 
 def key_of(address):

@@ -172,8 +172,17 @@ def test_an_order_that_is_lifted_ends_nothing(place):
     assert not far.messages and not daemon.of('AdminDrop')
 
 
+class SlowGate(Gate):
+    """Each message takes longer than the writer lets new mail wait in the journal before all can see it."""
+
+    def __call__(self, verb, argument, session):
+        super().__call__(verb, argument, session)
+        if verb == '.':
+            time.sleep(0.05)
+
+
 def test_new_mail_does_not_wait_for_all_that_is_resumed(place):
-    gate = Gate()
+    gate = SlowGate()
     receiver = place.receiver(answers=gate)
     daemon = relay(place, receiver, options={'message_active_limit': 1})
     order = give(daemon, 'suspend', '--tenant', 'acme')

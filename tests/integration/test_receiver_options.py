@@ -9,6 +9,7 @@ from support.client import message, submit
 from support.providers import Providers
 from support.reloading import reload
 from support.wait import until
+from test_clock import Clock
 
 REAL = {'big': (['a.test', 'b.test'], ['mx1.big.test'])}
 
@@ -85,6 +86,50 @@ def test_options_of_a_provider(place):
     reload(daemon)
     daemon.command('flush')
     daemon.wait_event('Delivery', 'last@b.test')
+    assert daemon.stop() == 0
+
+
+def test_quota_of_a_domain_inside_a_provider(place):
+    """It bounds that destination over a restart, whatever the rest of its provider sends: what exceeds it waits for
+    the next day, in its first attempt, and `why` and `explain` say so."""
+    world = Providers(place, real=REAL, lookalike={})
+    clock = Clock(place.subfolder('clock'))
+    clock.set(int(43200 - time.time() % 86400))  # noon
+    own = world.settings()
+    own['options'].update(workers=1)
+    daemon = place.sluice(**own, env=clock.env, providers={'big': {'mx': ['*.big.test']}},
+                          domains={'a.test': {'max_message_quota': '3/d'}})
+
+    def send(numbers, domain):
+        for number in numbers:
+            submit(daemon, 'a@sender.test', [f'm{number}@{domain}'], message())
+
+    def arrive(a, b):
+        def counts():
+            got = [line['recipients'][0].split('@')[1] for line in world.sink.lines()]
+            return got.count('a.test'), got.count('b.test')
+        until(lambda: counts() == (a, b), lambda: f'{counts()}, not {a} and {b}: {daemon.log()}', 30)
+    send(range(2), 'a.test')
+    arrive(2, 0)
+    daemon.stop()
+    daemon.start()
+    send(range(2, 6), 'a.test')
+    send(range(6), 'b.test')
+    arrive(3, 6)
+    why = until(lambda: [link for link in daemon.query('why', 'a.test')[0]['chain'] if 'quota' in link['what']],
+                lambda: daemon.query('why', 'a.test'))[0]
+    assert (why['limit'], why['value']) == ('max_message_quota', '3/d'), why
+    assert abs(why['until'] - (clock.now() // 86400 + 1) * 86400) < 2
+    said = daemon.command('explain', 'a.test', '--mx', 'mx1.big.test').stdout.decode()
+    assert 'bounds of its own within the provider' in said and 'max_message_quota' in said
+    daemon.domains['a.test'] = {'max_message_quota': '4/d'}
+    reload(daemon)
+    arrive(4, 6)  # at once
+    clock.set(int(clock.offset + 86400 - clock.now() % 86400 + 1))
+    reload(daemon)
+    arrive(6, 6)
+    until(lambda: len(daemon.of('Delivery')) == 12, 'their events')
+    assert {e['num_attempts'] for e in daemon.of('Delivery')} == {1} and not daemon.of('TransientFailure')
     assert daemon.stop() == 0
 
 

@@ -39,7 +39,7 @@ AFTER = {'hostname': 'after.test', 'relay_from': ['127.0.0.1', '10.0.0.0/8'], 'u
          'smtp_tls_key_file': 'KEY2', 'tokens_file': 'TOKENS2', 'secret_file': 'PASSWORD2',
          'smtp_auth_password_file': 'PASSWORD2', 'socks5_password_file': 'PASSWORD2', 'transport': 'plain',
          ('dkim', 'headers'): ['List-Id'], ('dkim', 'expire'): '9d', 'hard_bounce': '2 in 7d', 'complaint': 'no', 'unsubscribe': '3 in 1d', 'mailbox_full': '5 in 30d',
-         'verp': 'bounces@b.test', 'receives': ['b.test'],
+         'verp': 'bounces@b.test', 'list_unsubscribe': 'leave@b.test', 'list_unsubscribe_url': 'https://b.test/{token}', 'receives': ['b.test'],
          'user': 'nobody', 'defer_transports': ['proxied'], 'smtp_tls_security_level': 'encrypt'}
 # Not at the same time as what else is drawn: they exclude each other, or what they say is tried.
 APART = {('source', 'haproxy'), ('source', 'socks5'), ('source', 'socks5_user'), ('source', 'socks5_password_file'),

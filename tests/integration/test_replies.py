@@ -189,7 +189,7 @@ def test_classify_takes_what_others_print(stage, tmp_path):
 
 def test_what_no_rule_knew_is_listed(stage, tmp_path):
     """From the daemon's event log, the log's own file, and lines; what a rule knows is gone from it."""
-    daemon, _ = stage
+    daemon, path = stage
     with open(daemon.replies['files'][0], 'w', encoding='ascii') as file:
         file.write('')
     unknown = {said[1]: said[2] for said in SAID.values() if said[3] is None and said[1][0] in '45'}
@@ -203,6 +203,9 @@ def test_what_no_rule_knew_is_listed(stage, tmp_path):
     assert classify(daemon, '--unknown', '--since', '1d') == rows
     assert len(classify(daemon, '--unknown', '--limit', '1')) == 1
     assert classify(daemon, '--unknown', '--file', daemon.events_path) == rows
+    def kinds(listed):
+        return {(row['shape'], row['code'], row['status'], row['class'], row['count'], row['last']) for row in listed}
+    until(lambda: kinds(classify(daemon, '--unknown', '--file', path)) == kinds(rows), lambda: (kinds(classify(daemon, '--unknown', '--file', path)), kinds(rows)))
     lines = tmp_path / 'lines'
     lines.write_text('550 zz 1 <a@x.test>\n550 zz 2 <b@x.test>\n250 ok\n\n{"type": "Expiration", "response": '
                      '{"code": 550, "content": "zz"}}\n{"type": "Bounce", "timestamp": 60, "response": '
@@ -210,6 +213,13 @@ def test_what_no_rule_knew_is_listed(stage, tmp_path):
     [row] = classify(daemon, '--unknown', '--file', str(lines))
     assert (row['count'], row['last'], row['shape']) == (3, 60, 'zz * <*>'), row
     assert classify(daemon, '--unknown', '--file', '-', stdin=lines.read_bytes()) == [row]
+    table = tmp_path / 'table.csv'  # columns in another order, a row over two lines, and what is no attempt or has no code
+    table.write_text('dsnDiag,x,type,timeLogged\r\n"smtp;550 zz 4, ""a""",,b,1970-01-01 02:02:00+0100\n'
+                     'smtp;550 zz 5,"two\nlines",t,1970-01-01 00:01:30+0000\nsmtp;550 zz 6,,d,\nsmtp;4.4.7 host x said: 550 zz 7,,b,\n'
+                     '"smtp;550 zz 8, ""a""",,o,\n"smtp;550 zz 9')
+    rows = classify(daemon, '--unknown', '--file', str(table))
+    assert [(row['count'], row['shape'], row['last']) for row in sorted(rows, key=lambda row: row['count'])] == \
+        [(1, 'zz *', 90), (2, 'zz *, "*"', 3720)], rows
     with open(daemon.replies['files'][0], 'w', encoding='ascii') as file:
         file.write('rule "zz" {\n code = 550\n text = "^zz "\n class = policy\n}\n')
     assert classify(daemon, '--unknown', '--file', str(lines)) == []

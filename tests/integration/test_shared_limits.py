@@ -5,6 +5,7 @@ import contextlib
 import os
 import random
 import re
+import shutil
 import signal
 import threading
 import time
@@ -13,6 +14,7 @@ import pytest
 
 from support.client import Client, message, submit
 from support.nats import NatsClient, NatsCluster, section
+from support.receiver import Receiver
 from support.wait import until
 
 RATE, BURST = 40, 4  # a tenth of a second's worth
@@ -94,6 +96,89 @@ def test_rate_over_nodes(place, servers, report_table):
     assert alone['rate-a'] >= 0.9 * 4 * RATE, alone
     assert sum(shared.values()) >= 0.9 * 10 * RATE, shared
     assert min(shared[name] for name in names) >= 10 * RATE / 3 * 0.5, shared
+
+
+class Crowd(Receiver):
+    """Counts its connections by the node that has them; each message takes it a while."""
+
+    def __init__(self, pause):
+        self.pause, self.changes = pause, []  # (when, session, +1 or -1)
+        self.nodes = {}  # by session
+        super().__init__(answers=self.note)
+
+    def _serve(self, sock, peer):
+        self.changes.append((time.monotonic(), peer, 1))
+        try:
+            super()._serve(sock, peer)
+        finally:
+            self.changes.append((time.monotonic(), peer, -1))
+
+    def note(self, verb, argument, session):
+        if verb == 'MAIL':
+            self.nodes[session.peer] = re.search(r'@(.*?)\.test>', argument).group(1)
+        elif verb == '.':
+            time.sleep(self.pause)
+
+    def most(self):
+        """At a time, ever."""
+        now = most = 0
+        for _, _, change in sorted(list(self.changes), key=lambda c: c[0]):
+            now += change
+            most = max(most, now)
+        return most
+
+    def used(self, begin, end, node=None):
+        """On average; of one node."""
+        total, changes = 0, list(self.changes)
+        for at, peer, change in changes:
+            if node is None or self.nodes.get(peer) == node:
+                total += change * (end - min(max(at, begin), end))
+        return total / (end - begin)
+
+
+def test_connections_over_nodes(place, servers, report_table):
+    """Four nodes, and receivers that let all of them have 20 connections and 2: never more at a time, and hardly ever
+    fewer; each node has its turn; who joins has its share within five seconds."""
+    servers.mend()
+    wide, narrow = place.keep(Crowd(0.1)), place.keep(Crowd(0.05))
+    names = [f'seat-{x}' for x in 'abcd']
+    daemons = [place.sluice(start=False, cluster=section(name, servers),
+                            routes={'n.test': ('narrow', narrow.nexthop), '*': ('wide', wide.nexthop)},
+                            transports={'wide': {'site_concurrency_limit': 20, 'initial_destination_concurrency': 20,
+                                                 'destination_recipient_limit': 2},
+                                        'narrow': {'site_concurrency_limit': 2,
+                                                   'destination_recipient_limit': 2}}) for name in names]
+
+    def fill(daemon, name, count):
+        for domain, messages in (('d', count), ('n', count // 3)):
+            for n in range(messages):
+                submit(daemon, f'{n}@{name}.test', [f'{r}@{domain}.test' for r in range(100)], message())
+    for daemon, name in list(zip(daemons, names))[:3]:
+        daemon.start()
+    for daemon in daemons[:3]:
+        until(lambda: is_joined(daemon, *names[:3]), daemon.log, 20)
+    for daemon, name in list(zip(daemons, names))[:3]:
+        fill(daemon, name, 60)
+    until(lambda: wide.used(time.monotonic() - 1, time.monotonic()) > 19, lambda: f'{wide.changes[-50:]}', 20)
+    daemons[3].start()
+    until(lambda: is_joined(daemons[0], *names), daemons[0].log, 20)
+    fill(daemons[3], names[3], 60)
+    joined = time.monotonic()
+    until(lambda: wide.used(time.monotonic() - 0.5, time.monotonic(), names[3]) >= 4.5, lambda: f'{wide.changes[-50:]}', 10)
+    joined = time.monotonic() - joined
+    begin = time.monotonic() + 1
+    time.sleep(21)
+    end = begin + 20
+    shares = [wide.used(begin, end, name) for name in names]
+    turns = [narrow.used(begin, end, name) for name in names]
+    report_table('connections', f'of 20 at most {wide.most()}, on average {wide.used(begin, end):.2f} ('
+                 f'{", ".join(f"{s:.2f}" for s in shares)}); of 2 at most {narrow.most()}, on average '
+                 f'{narrow.used(begin, end):.2f} ({", ".join(f"{s:.2f}" for s in turns)}); who joined had its share after '
+                 f'{joined:.2f} s')
+    assert wide.most() <= 20 and narrow.most() <= 2
+    assert wide.used(begin, end) >= 19 and narrow.used(begin, end) >= 1.9
+    assert min(shares) >= 4 and min(turns) > 0.2
+    assert joined < 5
 
 
 def test_stop_death_and_return(place, servers):
@@ -253,6 +338,65 @@ def test_slow_rate(place, servers):
     until(lambda: len(counter.seen) == 2, b.log, 20)
     assert counter.seen[1][0] - counter.seen[0][0] >= 19
     assert counter.seen[1][0] - begin <= 24
+
+
+def test_servers_that_lost_all(place, servers):
+    """All servers lose their disks: the nodes, which go on as they are, put there again what they know, and share their
+    rate as before; who joins gets a number of its own."""
+    servers.mend()
+    counter = Counter(place)
+    names = ['lost-a', 'lost-b', 'lost-c']
+    a, b, c = daemons = [node(place, servers, counter, name) for name in names]
+    for daemon, name in list(zip(daemons, names))[:2]:
+        daemon.start()
+        until(lambda: is_joined(daemon, name), daemon.log, 20)
+        feed(daemon, name, 900)
+    assert a.command('suspend', '--tenant', 'acme', '--reason', 'kept').returncode == 0
+    until(lambda: len(counter.between(time.monotonic() - 1, time.monotonic())) == 2, a.log, 10)
+    for server in servers.servers:
+        server.kill()
+        shutil.rmtree(server.folder / 'store')
+    servers.mend()
+    c.start()
+    for daemon in daemons:
+        until(lambda: is_joined(daemon, *names), daemon.log, 20)
+    until(lambda: 'kept' in str(c.query('orders')), c.log, 10)
+    numbers = {row['number'] for row in a.query('cluster') if 'number' in row}
+    assert len(numbers) == 3, a.query('cluster')
+    feed(c, names[2], 200)
+    until(lambda: len(counter.between(time.monotonic() - 1, time.monotonic())) == 3, c.log, 10)
+    begin = time.monotonic() + 1
+    time.sleep(4)
+    assert 3 * RATE * 0.85 <= sum(counter.between(begin, begin + 3).values()) <= 3 * RATE + BURST + 2
+    assert all(daemon.stop() == 0 for daemon in daemons)
+
+
+def test_quota_over_nodes(place, servers):
+    """Three nodes and 200 messages a day for all: exactly so many, also when one of them leaves in between and returns.
+    Another one, which is killed, may take two with it."""
+    servers.mend()
+    counter = Counter(place)
+    names = ['day-a', 'day-b', 'day-c']
+    daemons = [place.sluice(start=False, cluster=section(name, servers),
+                            routes={'*': ('smtp', counter.receiver.nexthop)},
+                            transports={'smtp': {'max_message_quota': '200/d'}}) for name in names]
+    today = time.time() // 86400
+    for daemon, name in zip(daemons, names):
+        daemon.start()
+        until(lambda: is_joined(daemon, name), daemon.log, 20)
+        feed(daemon, name, 40)
+    until(lambda: len(counter.seen) == 120, lambda: f'{len(counter.seen)}', 10)
+    assert daemons[1].stop() == 0
+    daemons[2].kill()
+    daemons[1].start()
+    until(lambda: is_joined(daemons[0], names[0], names[1]), daemons[0].log, 20)
+    for daemon, name in list(zip(daemons, names))[:2]:
+        feed(daemon, name, 100)
+    until(lambda: len(counter.seen) >= 198, lambda: f'{len(counter.seen)}', 10)
+    until(lambda: 'has used up its quota' in daemons[0].command('why', '-d', counter.receiver.nexthop).stdout.decode(),
+          daemons[0].log, 10)
+    assert len(counter.seen) <= 200 or time.time() // 86400 != today
+    assert all(daemon.stop() == 0 for daemon in daemons[:2])
 
 
 def hostile_values(rng):

@@ -125,10 +125,11 @@ static void limit_lane(struct driver *d, unsigned site, unsigned source, bool is
 static void set_ceiling(struct driver *d)
 {
     unsigned site = 1 + take(d, SITES - 1), source = take_source(d);
-    uint32_t connections = take(d, 4);
+    uint32_t connections = take(d, 5);
+    uint32_t most = connections > 3 ? SCHED_NO_CONNECTIONS : connections;
     driver_pull_pending(d);
-    if (sched_lane_ceiling(d->sched, lane_key(site, source), connections, take(d, 4), d->now)) {
-        d->flights.ceilings[site][source] = connections;
+    if (sched_lane_ceiling(d->sched, lane_key(site, source), most, take(d, 4), d->now)) {
+        d->flights.ceilings[site][source] = connections > 3 ? 1 : connections;
     }
 }
 

@@ -182,6 +182,10 @@ static void act(struct driver *d, const struct sched_action *a)
     switch (a->kind) {
     case SCHED_DELIVER:
         deliver(d, a);
+        if (sched_destination_has_quota(a->destination) && take(d, 2) == 0) {
+            usec_t until = d->now + USEC_PER_SEC * take(d, 5);
+            sched_quota_wait(d->sched, a->entry, until, until + USEC_PER_SEC * take(d, 64), d->now);
+        }
         break;
     case SCHED_RESOLVE:
         REQUIRE(d->config.must_resolve);
@@ -196,7 +200,7 @@ static void act(struct driver *d, const struct sched_action *a)
     case SCHED_DEFER:
     case SCHED_BOUNCE:
         /* 4.3.5: it avoids the one source that is left. */
-        REQUIRE(!d->is_kind || (a->is_paced && d->has_owners) ||
+        REQUIRE(!d->is_kind || (a->is_paced && (d->has_owners || d->flights.has_terms)) ||
                 strcmp(a->reason->status, "4.3.5") == 0);
         REQUIRE(a->reason->text[0] != '\0' && a->destination != NULL);
         REQUIRE(sched_destination_name(a->destination).len > 0);
@@ -343,6 +347,7 @@ static const struct sched_terms *take_terms(struct driver *d, struct sched_terms
         .connection_reuse_limit = (int)take(d, 4),
         .messages = {take(d, 2) * (1 + take(d, 3)), take(d, 2), USEC_PER_SEC},
         .recipients = {take(d, 3) == 0 ? 2 : 0, 0, USEC_PER_SEC},
+        .quota = {take(d, 4) == 0, 0, USEC_PER_SEC},
     };
     return room;
 }

@@ -9,7 +9,8 @@
 
 static const enum account_column all_columns[ACCOUNT_COLUMN_COUNT] = {
     0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14,
-    15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28,
+    15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
+    30,
 };
 
 static const char *source_address(void *ctx, const char *source, bool is_v6)
@@ -82,7 +83,8 @@ static void a_delivery(void **state)
         "\"peer_address\":{\"name\":\"mx.b.test\",\"addr\":\"192.0.2.1\"},\"timestamp\":"
         "1763806587,\"event_time\":\"x\",\"created\":1763806580,\"num_attempts\":2,"
         "\"egress_source\":\"mta1\",\"campaign\":\"spring\",\"tenant\":\"acme\",\"delay\":6.5,"
-        "\"mail_class\":\"urgent\"}",
+        "\"mail_class\":\"urgent\",\"dkim\":\"kept\",\"dkim_keys\":[\"s1._domainkey.a.test\","
+        "\"s2._domainkey.a.test\"]}",
         all_columns, ACCOUNT_COLUMN_COUNT, &r);
     static const char *const wanted[ACCOUNT_COLUMN_COUNT] = {
         "d",
@@ -114,6 +116,8 @@ static void a_delivery(void **state)
         "6.5",
         "",
         "urgent",
+        "kept",
+        "s1._domainkey.a.test s2._domainkey.a.test",
     };
     for (size_t i = 0; i < ACCOUNT_COLUMN_COUNT; i++) {
         assert_string_equal(r.text[i], wanted[i]);

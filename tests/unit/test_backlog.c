@@ -98,6 +98,26 @@ static void mail_that_went_back_may_be_found_before_its_letter(void **state)
     assert_true(backlog_has_passed(&backlog, 6));
 }
 
+/* One that was taken gives its place back: the scan meets it again, and what was passed behind it. */
+static void what_gives_its_place_back_is_read_again(void **state)
+{
+    pass(9);
+    backlog_end(&backlog, engine);
+    backlog_reopen(&backlog, engine, 9);
+    expect(false, true, true);
+    assert_false(backlog_has_passed(&backlog, 9));
+    backlog_reopen(&backlog, engine, 7);
+    backlog_reopen(&backlog, engine, 8);
+    assert_true(backlog_has_passed(&backlog, 6) && !backlog_has_passed(&backlog, 7));
+    pass(8);
+    backlog_end(&backlog, engine); /* the journal alone has the last one */
+    expect(false, false, true);
+    backlog_grow(&backlog, engine);
+    pass(9);
+    backlog_end(&backlog, engine);
+    expect(true, false, false);
+}
+
 /* Numbers of two flows fall on the same place. */
 static void a_place_has_a_backlog_until_none_of_its_flows_has(void **state)
 {
@@ -116,6 +136,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(mail_of_an_earlier_run_is_read_first, set_up, tear_down),
         cmocka_unit_test_setup_teardown(mail_that_is_announced_is_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(mail_that_went_back_is_awaited, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_gives_its_place_back_is_read_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_place_has_a_backlog_until_none_of_its_flows_has, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(mail_that_went_back_may_be_found_before_its_letter, set_up,

@@ -247,6 +247,20 @@ static const struct mistake mistakes[] = {
      "f:2: verp: \"bouncesofourswhole@b.test\" has 18"},
     {"transport a {\n verp = \"b@" LABEL LABEL LABEL LABEL "test\" }", "f:2: verp: \"b@aaaaaaaa"},
     {"tenant a {\n verp = \"b@" LABEL LABEL LABEL LABEL "test\" }", "f:2: verp: \"b@aaaaaaaa"},
+    {"transport a {\n list_unsubscribe = \"u@b.test\" }",
+     "f:2: list_unsubscribe: nobody would know \"u@b.test\" for what it is; begin it with"},
+    {"tenant a {\n list_unsubscribe = \"unsubscribe+x@b.test\" }",
+     "f:2: list_unsubscribe: \"unsubscribe+x@b.test\" is not LOCAL@DOMAIN"},
+    {"tenant a {\n list_unsubscribe = \"unsubscribe-acmes@b.test\" }",
+     "f:2: list_unsubscribe: \"unsubscribe-acmes@b.test\" has 17"},
+    {"transport a {\n list_unsubscribe_url = \"http://b.test/{token}\" }",
+     "f:2: list_unsubscribe_url: \"http://b.test/{token}\" is no https URL with {token}"},
+    {"transport a {\n list_unsubscribe_url = \"https://b.test/\" }",
+     "f:2: list_unsubscribe_url: \"https://b.test/\" is no https URL with {token} in it"},
+    {"tenant a {\n list_unsubscribe_url = \"https://b.test/{token}{id}\" }",
+     "f:2: list_unsubscribe_url: \"{id}\" cannot stand in it; write printable ASCII"},
+    {"tenant a {\n list_unsubscribe_url = \"https://b.test/{token},x\" }",
+     "f:2: list_unsubscribe_url: \",x\" cannot stand in it"},
 #undef LABEL
     /* syntax */
     {"\nspool {\n", "f:2: syntax: this brace is never closed; write }"},
@@ -344,6 +358,10 @@ static void warnings_and_corrections(void **state)
     sample_load(&s, "");
     assert_int_equal(s.err, 0);
     assert_int_equal(s.warnings, 1);
+    config_free(s.config);
+    sample_load(&s, ROUTED "tenant t {\n list_unsubscribe = \"leave@b.test\" }\n");
+    assert_int_equal(s.warnings, 1);
+    assert_non_null(strstr(s.said, "list_unsubscribe: warning: nothing signs mail, and only"));
     config_free(s.config);
 }
 

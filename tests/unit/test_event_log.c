@@ -154,6 +154,7 @@ static void every_field_has_its_place(void **state)
         .bounce_classification = SLICE("throttled"),
         .is_tls_resumed = true,
         .is_ambiguous = true,
+        .members = SLICE(",\"dkim\":\"signed\",\"dkim_keys\":[\"s._domainkey.x.example\"]"),
         .stamps = &stamps,
         .delay_resolution = 2,
     };
@@ -192,6 +193,9 @@ static void every_field_has_its_place(void **state)
     assert_string_equal(text_of(o, "bounce_classification"), "throttled");
     assert_true(json_is_true(json_object_get(o, "is_tls_resumed")));
     assert_true(json_is_true(json_object_get(o, "is_ambiguous")));
+    assert_string_equal(text_of(o, "dkim"), "signed");
+    assert_string_equal(json_string_value(json_array_get(json_object_get(o, "dkim_keys"), 0)),
+                        "s._domainkey.x.example");
     assert_true(json_number_value(json_object_get(o, "delay")) == 1.2);
     const json_t *delays = json_object_get(o, "delays");
     assert_int_equal(json_array_size(delays), 4);

@@ -239,6 +239,27 @@ static void a_ceiling_bounds_connections_and_what_they_carry(void **state)
     shell_close(&h);
 }
 
+static void connections_of_an_emptied_lane_end_with_what_they_carry(void **state)
+{
+    static struct shell h;
+    start(&h, 3);
+    assert_int_equal(shell_run(&h), 0);
+    give(&h, grant_of(&h, 2));
+    assert_int_equal(shell_run(&h), 2);
+    struct sched_destination_view v;
+    shell_report(&h, 1, SCHED_POSITIVE, true);
+    assert_true(sched_lane_ceiling(h.sched, lane, SCHED_NO_CONNECTIONS, 0, h.now));
+    (void)shell_run(&h);
+    assert_true(sched_view_destination(h.sched, SLICE("aa"), &v));
+    assert_int_equal(v.connections, 1); /* that which is busy */
+    shell_report(&h, 2, SCHED_POSITIVE, true);
+    (void)shell_run(&h);
+    assert_true(sched_view_destination(h.sched, SLICE("aa"), &v));
+    assert_int_equal(v.connections, 0);
+    assert_true(sched_lane_ceiling(h.sched, lane, 0, 0, h.now));
+    shell_close(&h);
+}
+
 static void a_lane_that_goes_is_told(void **state)
 {
     static struct shell h;
@@ -462,6 +483,7 @@ int main(void)
         cmocka_unit_test(recipients_are_owed),
         cmocka_unit_test(connections_are_lent_too),
         cmocka_unit_test(a_ceiling_bounds_connections_and_what_they_carry),
+        cmocka_unit_test(connections_of_an_emptied_lane_end_with_what_they_carry),
         cmocka_unit_test(a_lane_that_goes_is_told),
         cmocka_unit_test(an_entry_that_comes_back_asks),
         cmocka_unit_test(what_waits_for_a_pace_does_not_fill_memory),

@@ -180,6 +180,14 @@ static void unsubscribes(void **state)
     assert_int_equal(heard.token_count, 1);
     heard_read(SLICE("From: jane@example.net\n\n"), SLICE("Unsubscribe+x@fbl.example.com"), &heard);
     assert_int_equal(heard.kind, HEARD_UNSUBSCRIBE);
+    assert_false(has_address("joe@a.test"));
+    /* Our links name the recipient, who may write from elsewhere. */
+    heard_read(SLICE("From: jane@example.net\nSubject: unsubscribe joe@a.test\n\n"),
+               SLICE("unsub-acme+x@fbl.example.com"), &heard);
+    assert_int_equal(heard.kind, HEARD_UNSUBSCRIBE);
+    assert_true(has_address("joe@a.test") && has_address("jane@example.net"));
+    heard_read(SLICE("From: jane@example.net\n\n"), SLICE("unsubscribed@fbl.example.com"), &heard);
+    assert_int_equal(heard.kind, HEARD_UNKNOWN);
 }
 
 /* What a subject says beside the wish is somebody else's subject. */

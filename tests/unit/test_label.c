@@ -82,6 +82,19 @@ static void names_of_fields(void **state)
     assert_false(label_is_field_name(SLICE("X-Tenant:")));
 }
 
+static void local_parts_that_unsubscribe(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"unsubscribe", "Unsubscribe+abc", "unsub-acme", "OPT-OUT",
+                                       "optout=x", "leave"};
+    static const char *const others[] = {"", "unsubscribed", "x-unsubscribe", "leaves", "opt",
+                                         "unsub.x"};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        assert_true(label_is_unsubscribe(slice_of(good[i])));
+        assert_false(label_is_unsubscribe(slice_of(others[i])));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -89,6 +102,7 @@ int main(void)
         cmocka_unit_test(labels_in_a_header),
         cmocka_unit_test(white_space_in_front_of_the_colon),
         cmocka_unit_test(names_of_fields),
+        cmocka_unit_test(local_parts_that_unsubscribe),
     };
     return cmocka_run_group_tests_name("label", tests, NULL, NULL);
 }

@@ -104,6 +104,13 @@ static void what_goes_with_an_object_arrives(void **state)
     letter_put_returned(&out, m);
     letter = next_letter(LETTER_RETURNED);
     assert_ptr_equal(letter_take_returned(&letter), m);
+
+    letter_put_give_way(&out, m);
+    letter = next_letter(LETTER_GIVE_WAY);
+    assert_ptr_equal(letter_take_give_way(&letter), m);
+    letter_put_kept(&out, m);
+    letter = next_letter(LETTER_KEPT);
+    assert_ptr_equal(letter_take_kept(&letter), m);
 }
 
 int main(void)

@@ -139,6 +139,26 @@ static void what_shapes_a_lane_makes_a_site(void **state)
     end(&b);
 }
 
+static void a_quota_in_a_provider_is_of_the_destination(void **state)
+{
+    struct bed b;
+    begin(&b,
+          "transport smtp { max_message_quota = \"70/d\" }\n"
+          "provider big { mx = {\"*.big.test\"} max_message_quota = \"90/d\" }\n"
+          "domain \"a.test\" { max_message_quota = \"5/h\" }\n"
+          "domain \"b.test\" { max_message_rate = \"1/s\" }\nroute \"*\" { transport = smtp }\n");
+    const struct policy *p = find(&b, SMTP, BIG, "a.test");
+    assert_int_equal(p->quota.count, 5);
+    assert_int_equal(p->site->options.limits.max_message_quota.count, 70);
+    assert_int_equal(find(&b, SMTP, BIG, "b.test")->quota.count, 0);
+    p = find(&b, SMTP, 1, "a.test"); /* no provider's: of its own lanes */
+    assert_int_equal(p->quota.count, 0);
+    assert_int_equal(p->options.limits.max_message_quota.count, 70);
+    assert_ptr_equal(policy_domain(b.table, SLICE("A.test")), &b.sample.config->domains[0]);
+    assert_null(policy_domain(b.table, SLICE("c.test")));
+    end(&b);
+}
+
 static void feedback_is_read_by_the_rule_that_counts(void **state)
 {
     struct bed b;
@@ -286,6 +306,7 @@ int main(void)
         cmocka_unit_test(the_narrowest_section_counts),
         cmocka_unit_test(of_rates_the_smallest_holds),
         cmocka_unit_test(what_shapes_a_lane_makes_a_site),
+        cmocka_unit_test(a_quota_in_a_provider_is_of_the_destination),
         cmocka_unit_test(feedback_is_read_by_the_rule_that_counts),
         cmocka_unit_test(a_route_goes_before_a_provider),
         cmocka_unit_test(providers_are_found),

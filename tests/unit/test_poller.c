@@ -146,6 +146,33 @@ struct crowd {
     struct probe others[MANY];
 };
 
+/* A watch that leaves is not called again, and its slot and number can be another's at once. */
+static void closing_ends_a_watch(void **state)
+{
+    struct poller p;
+    struct probe a, b;
+    assert_int_equal(poller_init(&p, 16), 0);
+    probe_open(&a, &p);
+    assert_int_equal(poller_add(&p, &a.watch, a.pair[0], probe_ready), 0);
+    assert_int_equal(poller_wait(&p, 0), 1);
+    poller_leave(&p, &a.watch);
+    poller_leave(&p, &a.watch);
+    assert_int_equal(p.used, 0);
+    close(a.pair[0]);
+    assert_int_equal(poller_dispatch(&p), 0);
+    assert_int_equal(p.stale, 1);
+    probe_open(&b, &p);
+    assert_int_equal(b.pair[0], a.pair[0]);
+    assert_int_equal(poller_add(&p, &b.watch, b.pair[0], probe_ready), 0);
+    assert_int_equal(pass(&p), 1);
+    assert_int_equal(b.calls, 1);
+    assert_int_equal(a.calls, 0);
+    close(a.pair[1]);
+    assert_int_equal(pass(&p), 0);
+    probe_close(&b);
+    poller_fini(&p);
+}
+
 static void crowd_ready(struct poller_watch *watch, unsigned events)
 {
     struct crowd *crowd = container_of(watch, struct crowd, first.watch);
@@ -208,7 +235,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(edges_come_once),          cmocka_unit_test(levels_come_again),
         cmocka_unit_test(stale_events_are_dropped), cmocka_unit_test(table_grows_inside_a_callback),
-        cmocka_unit_test(errors_are_told),
+        cmocka_unit_test(errors_are_told),          cmocka_unit_test(closing_ends_a_watch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,8 @@
 #include "engine/cluster/log_frame.h"
 #include "engine/replica/replay.h"
 #include "engine/replica/replica.h"
+#include "engine/spool/spool_change.h"
+#include "engine/spool/spool_suppress.h"
 #include "tests/unit/spool_fixture.h"
 
 #include <pthread.h>
@@ -23,6 +25,7 @@ static struct {
     uint64_t first, last; /* places that there are; the frame of place p is frames[p] */
     uint64_t epoch, serial;
     atomic_bool is_ending, is_deaf;
+    atomic_uint usec_a_frame; /* what storing one takes */
 } keeper;
 
 static void wake_nobody(void *ctx)
@@ -64,6 +67,7 @@ static void *run_keeper(void *arg)
         (void)pthread_mutex_lock(&keeper.lock);
         const struct slice frame = replica_frame(keeper.replica, keeper.serial + 1);
         if (frame.len > 0) {
+            (void)usleep(atomic_load(&keeper.usec_a_frame));
             put_in_log(frame);
             keeper.serial++;
             replica_acknowledged(keeper.replica, keeper.serial, keeper.last);
@@ -89,6 +93,7 @@ static int setup_replica(void **state)
     keeper.last = keeper.epoch = 0;
     atomic_store(&keeper.is_ending, false);
     atomic_store(&keeper.is_deaf, false);
+    atomic_store(&keeper.usec_a_frame, 0);
     assert_int_equal(replica_new(store, 256 << 20, wake_nobody, NULL, &keeper.replica), 0);
     replica_set_keeper(keeper.replica, wake_nobody, NULL);
     begin_epoch();
@@ -126,6 +131,7 @@ static uint64_t replayed_messages(void)
     (void)pthread_mutex_unlock(&keeper.lock);
     assert_int_equal(replay_end(&replay), 0);
     assert_int_equal(replay.damaged, 0);
+    assert_int_equal(replay.void_frames, 0); /* this keeper makes none */
     assert_int_equal(spool_reader_new(copy, &copy_reader), 0);
     assert_int_equal(spool_reader_begin(copy_reader), 0);
     assert_int_equal(spool_read_counts(copy_reader, &counts), 0);
@@ -223,6 +229,72 @@ static void an_epoch_that_ends_takes_its_batch_along(void **state)
     assert_int_equal(replayed_messages(), 4);
 }
 
+/* The journal could not be written after its batch was shipped: the tables take the same mail in the
+ * same pass. Readers must not take that for the frames of before, nor all that follows for void. */
+static void a_batch_is_shipped_again_at_once(void **state)
+{
+    struct spool_position at = {.id = 0};
+    wait_ready();
+    for (int i = 0; i < 2; i++) {
+        struct spool_txn *t = begin();
+        replica_begin(keeper.replica, false);
+        at = put(t, 1, SLICE("x"));
+        assert_int_equal(replica_ship(keeper.replica), 0);
+        if (i == 0) {
+            spool_abort(t);
+            replica_doubt(keeper.replica);
+        } else {
+            assert_int_equal(spool_commit(t), 0);
+            replica_committed(keeper.replica, false);
+        }
+    }
+    assert_int_equal(commit_some(2, 1, &at, false), 0);
+    assert_int_equal(replayed_messages(), 2);
+}
+
+/* Results of a message with very many recipients make a batch that servers may need long for. */
+static void a_long_batch_gets_through_as_long_as_it_goes_on(void **state)
+{
+    struct spool_position at = {.id = 0};
+    const usec_t begun = clock_mono();
+    atomic_store(&keeper.usec_a_frame, 600000);
+    assert_int_equal(commit_some(1, 100, &at, false), 0); /* 2 MB: four frames */
+    atomic_store(&keeper.usec_a_frame, 0);
+    assert_true(clock_mono() - begun > REPLICA_PATIENCE);
+    assert_int_equal(replayed_messages(), 100);
+}
+
+/* Suppressed addresses are in no log, so a long list of them leaves it as much room for mail. */
+static void only_what_is_told_needs_room(void **state)
+{
+    uint64_t before, after, with_mail;
+    struct spool_txn *t = begin();
+    assert_int_equal(spool_reader_begin(reader), 0);
+    assert_int_equal(spool_retelling_bytes(reader, &before), 0);
+    spool_reader_end(reader);
+    for (int i = 0; i < 20000; i++) {
+        char address[64];
+        (void)snprintf(address, sizeof(address), "recipient%d@example.com", i);
+        const struct spool_suppression s = {.tenant = SLICE(""),
+                                            .address = slice_of(address),
+                                            .source = SLICE(""),
+                                            .reason = SPOOL_SUPPRESS_BY_HAND,
+                                            .added = USEC_PER_SEC};
+        assert_int_equal(spool_suppress_put(t, &s, NULL), 0);
+    }
+    assert_int_equal(spool_commit(t), 0);
+    assert_int_equal(spool_reader_begin(reader), 0);
+    assert_int_equal(spool_retelling_bytes(reader, &after), 0);
+    spool_reader_end(reader);
+    assert_int_equal(before, after);
+    struct spool_position at = {.id = 0};
+    assert_int_equal(commit_some(1, 100, &at, false), 0);
+    assert_int_equal(spool_reader_begin(reader), 0);
+    assert_int_equal(spool_retelling_bytes(reader, &with_mail), 0);
+    spool_reader_end(reader);
+    assert_in_range(with_mail - after, 2000000, 3000000);
+}
+
 static void a_long_log_becomes_short(void **state)
 {
     struct spool_position at = {.id = 0}, kept;
@@ -245,6 +317,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_batch_without_an_answer_does_not_count, setup_replica,
                                         teardown_replica),
         cmocka_unit_test_setup_teardown(an_epoch_that_ends_takes_its_batch_along, setup_replica,
+                                        teardown_replica),
+        cmocka_unit_test_setup_teardown(a_batch_is_shipped_again_at_once, setup_replica,
+                                        teardown_replica),
+        cmocka_unit_test_setup_teardown(a_long_batch_gets_through_as_long_as_it_goes_on,
+                                        setup_replica, teardown_replica),
+        cmocka_unit_test_setup_teardown(only_what_is_told_needs_room, setup_replica,
                                         teardown_replica),
         cmocka_unit_test_setup_teardown(a_long_log_becomes_short, setup_replica, teardown_replica),
     };

@@ -194,6 +194,111 @@ static void mail_in_memory_does_not_pass_those_that_wait(void **state)
     assert_false(rota_may_enter(&rota, &flows[2], &room));
 }
 
+/* Asks for as many places as `most`, and moves those that are given. Returns how many */
+static uint32_t move_places(uint32_t most)
+{
+    struct rota_flow *from[64];
+    uint32_t planned = rota_plan(&rota, &room, from, most);
+    for (uint32_t i = 0; i < planned; i++) {
+        count((int)(from[i] - flows), -1);
+    }
+    give_all();
+    return planned;
+}
+
+static void who_has_more_gives_back(void **state)
+{
+    add(0, MAIL_NORMAL, "full", 1);
+    give_all();
+    assert_int_equal(move_places(64), 0); /* nobody else waits */
+    add(1, MAIL_NORMAL, "late", 3);
+    add(2, MAIL_NORMAL, "late", 3); /* another campaign */
+    give_all();
+    uint32_t moved = 0;
+    for (uint32_t n = 1; n > 0; moved += n) {
+        n = move_places(64);
+    }
+    assert_in_range(flows[0].active, 218, 221);
+    assert_in_range(flows[1].active, 327, 330);
+    assert_in_range(flows[2].active, 327, 330);
+    assert_in_range(moved, 650, 660);
+    assert_int_equal(room.used, 875);
+}
+
+static void a_plan_changes_nothing(void **state)
+{
+    struct rota_flow *from[64];
+    add(0, MAIL_BULK, "full", 1);
+    give_all();
+    add(1, MAIL_NORMAL, "late", 1);
+    give_all();
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(rota_plan(&rota, &room, from, 64), 64);
+        assert_ptr_equal(from[0], &flows[0]);
+        assert_ptr_equal(from[63], &flows[0]);
+        assert_int_equal(flows[0].active, 875);
+        assert_int_equal(flows[1].active, 2);
+    }
+    room.used = 874;
+    assert_int_equal(rota_plan(&rota, &room, from, 64), 0); /* there is room */
+}
+
+/* What cannot be given is not asked for again, until it may be. */
+static void who_cannot_give_is_left_out(void **state)
+{
+    struct rota_flow *from[64];
+    add(0, MAIL_NORMAL, "fast", 1);
+    give_all();
+    count(0, -400);
+    add(1, MAIL_NORMAL, "slow", 1);
+    for (int i = 0; i < 400; i++) {
+        assert_int_equal(give(), 1);
+    }
+    add(2, MAIL_NORMAL, "late", 1);
+    give_all();
+    for (int i = 0; i < 475; i++) {
+        rota_fix(&flows[0]);
+    }
+    assert_int_equal(rota_plan(&rota, &room, from, 64), 64);
+    for (int i = 0; i < 64; i++) {
+        assert_ptr_equal(from[i], &flows[1]);
+    }
+    rota_unfix(&rota);
+    assert_int_equal(rota_plan(&rota, &room, from, 64), 64);
+    assert_ptr_equal(from[0], &flows[0]);
+}
+
+static void a_campaign_gives_to_another_one(void **state)
+{
+    add(0, MAIL_NORMAL, "shop", 1);
+    give_all();
+    add(1, MAIL_NORMAL, "shop", 1);
+    give_all();
+    while (move_places(64) > 0) {
+    }
+    assert_in_range(flows[0].active, 437, 438);
+    assert_in_range(flows[1].active, 437, 438);
+}
+
+static void lower_classes_give_down_to_their_floors(void **state)
+{
+    add(0, MAIL_BULK, "a", 1);
+    give_all();
+    add(1, MAIL_URGENT, "b", 1);
+    while (move_places(64) > 0) {
+    }
+    assert_in_range(flows[0].active, 86, 89);
+    add(2, MAIL_NORMAL, "c", 1);
+    while (move_places(64) > 0) {
+    }
+    assert_in_range(flows[1].active, 785, 789);
+    assert_in_range(flows[0].active, 8, 10);
+    /* They do not have to leave more to it when it does not wait. */
+    rota_rest(&rota, &flows[0]);
+    rota_rest(&rota, &flows[2]);
+    assert_int_equal(move_places(64), 0);
+}
+
 static uint32_t new_weight(void *ctx, struct slice tenant)
 {
     return slice_eq(tenant, SLICE("b")) ? 10 : 0;
@@ -233,6 +338,11 @@ int main(void)
         TEST(urgent_goes_first_of_one_that_comes),
         TEST(mail_in_memory_does_not_pass_those_that_wait),
         TEST(weights_change),
+        TEST(who_has_more_gives_back),
+        TEST(a_plan_changes_nothing),
+        TEST(who_cannot_give_is_left_out),
+        TEST(a_campaign_gives_to_another_one),
+        TEST(lower_classes_give_down_to_their_floors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

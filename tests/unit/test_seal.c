@@ -40,7 +40,7 @@ static void bed_init(struct bed *b, const char *config, const char *content)
     assert_int_equal(key_files_load(&b->files, config, NULL), 0);
     b->settings.config = b->files.sample.config;
     b->settings.keys = b->files.ring;
-    seal_init(&b->seal, reader);
+    seal_init(&b->seal, reader, NULL);
     buf_init(&body, 0);
     buf_append_str(&body, content);
     b->message = message_new_whole(&e, slice_make("\0\1b", 3));
@@ -60,7 +60,8 @@ static void bed_fini(struct bed *b)
 static enum seal_result seal_at(struct bed *b, usec_t now, uint32_t *ret_count)
 {
     enum seal_result result = SEAL_RESULT_COUNT;
-    assert_int_equal(seal_message(&b->seal, &b->settings, b->message, now, &result, ret_count), 0);
+    const struct seal_job job = {&b->settings, b->message, 0, now};
+    assert_int_equal(seal_message(&b->seal, &job, &result, ret_count), 0);
     assert_true(b->message->signing->is_done);
     return result;
 }

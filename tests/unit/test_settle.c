@@ -87,12 +87,12 @@ static int tear_down(void **state)
     return system(command);
 }
 
-/* Message 1 to a@x and b@x, stored and active. */
-static struct message *activate(void)
+/* A message to a@x and b@x, stored and active. */
+static struct message *activate_id(uint64_t id)
 {
     const struct slice packed = SLICE("\0\3a@x\0\3b@x");
     const struct spool_envelope e = {
-        .id = 1, .created = created, .size_bytes = 4, .recipient_count = 2, .sender = SLICE("s@y")};
+        .id = id, .created = created, .size_bytes = 4, .recipient_count = 2, .sender = SLICE("s@y")};
     struct message *m = message_new_whole(&e, packed);
     struct spool_txn *t;
     assert_non_null(m);
@@ -101,6 +101,11 @@ static struct message *activate(void)
     assert_int_equal(spool_commit(t), 0);
     m->account.pending = 2;
     return m;
+}
+
+static struct message *activate(void)
+{
+    return activate_id(1);
 }
 
 static void collect(struct message *m, uint32_t position, enum result_kind kind)
@@ -466,6 +471,36 @@ static void many_expirations_are_logged_bit_by_bit(void **state)
     message_put(m);
 }
 
+/* New mail waits for a transaction, so one that has no time left leaves the rest of the messages, and at
+ * least one is written. */
+static void a_short_transaction_leaves_messages(void **state)
+{
+    struct message *all[3];
+    settle.span = 0;
+    for (uint64_t i = 0; i < 3; i++) {
+        all[i] = activate_id(1 + i);
+        collect(all[i], 0, RESULT_DELIVERED);
+        collect(all[i], 1, RESULT_DELIVERED);
+    }
+    fail_commit(created); /* which leaves all of them */
+    for (uint64_t i = 0; i < 3; i++) {
+        assert_int_equal(counts().messages, 3 - i);
+        struct spool_txn *t;
+        assert_int_equal(spool_begin(store, &t), 0);
+        assert_int_equal(settle_write(&settle, t, created), 0);
+        assert_int_equal(settle_has_rest(&settle), i < 2);
+        assert_int_equal(spool_commit(t), 0);
+        assert_int_equal(settle_committed(&settle, done, NULL), 2);
+        assert_false(settle_has_rest(&settle));
+        assert_ptr_equal(settled, all[i]); /* in the order of their results */
+        settled = NULL;
+        message_put(all[i]);
+    }
+    assert_true(settle_is_idle(&settle));
+    assert_int_equal(count_lines("Delivery"), 6);
+    assert_int_equal(counts().messages, 0);
+}
+
 /* A page that the writer has to mend first fails the transaction; the next one goes on. */
 static void expirations_are_logged_in_spite_of_a_page_in_doubt(void **state)
 {
@@ -631,6 +666,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(durable_deferrals_expire, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_expirations_are_logged_bit_by_bit, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_short_transaction_leaves_messages, set_up, tear_down),
         cmocka_unit_test_setup_teardown(expirations_are_logged_in_spite_of_a_page_in_doubt, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_is_parked_waits_for_the_first_end, set_up, tear_down),

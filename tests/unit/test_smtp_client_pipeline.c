@@ -373,6 +373,32 @@ static void test_pace(void **state)
     free_bed(b);
 }
 
+#define PLAIN_PIPELINING "250-mx\r\n250 PIPELINING\r\n"
+
+/* Where two go by DATA a third is wanted at hand, and never begun by that; elsewhere as many as can be
+ * used. */
+static void test_at_hand(void **state)
+{
+    (void)state;
+    struct bed *b = new_bed();
+    begin(b, PLAIN_PIPELINING, 16);
+    assert_int_equal(smtp_client_depth(&b->client), 2);
+    assert_int_equal(smtp_client_at_hand(&b->client), 3);
+    start_at(b, 0);
+    start_at(b, 0);
+    assert_false(smtp_client_can_start(&b->client));
+    free_bed(b);
+    b = new_bed();
+    begin(b, PLAIN_PIPELINING, 1); /* the server is slow */
+    assert_int_equal(smtp_client_at_hand(&b->client), 1);
+    free_bed(b);
+    b = new_bed();
+    begin(b, CHUNKING, 2);
+    assert_int_equal(smtp_client_depth(&b->client), 2);
+    assert_int_equal(smtp_client_at_hand(&b->client), 2);
+    free_bed(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -386,6 +412,7 @@ int main(void)
         cmocka_unit_test(test_deadlines),
         cmocka_unit_test(test_body_deadline),
         cmocka_unit_test(test_pace),
+        cmocka_unit_test(test_at_hand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -255,6 +255,34 @@ static void refused_connections_say_so(void **state)
     close(fd);
 }
 
+/* The poller's word is enough where it names no failure; where it does, the socket says which. */
+static void the_poller_tells_the_end_of_a_connect(void **state)
+{
+    struct pair p;
+    int listener;
+    tcp_open(&p, &listener);
+    p.client.is_connecting = true; /* as if its result were not known */
+    p.client.is_writable = false;
+    stream_ready(&p.client, POLLER_WRITE);
+    assert_int_equal(stream_connect_result(&p.client), 0);
+    assert_true(stream_can_write(&p.client));
+    pair_close(&p);
+    close(listener);
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    struct sockaddr_storage bound;
+    socklen_t len;
+    assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof(any)), 0);
+    assert_int_equal(listen_address(fd, &bound, &len), 0);
+    struct stream s;
+    if (stream_connect(&s, (struct sockaddr *)&bound, len, NULL, 0) == 0) {
+        stream_ready(&s, POLLER_READ | POLLER_WRITE | POLLER_HANGUP);
+        assert_int_equal(stream_connect_result(&s), -ECONNREFUSED);
+    }
+    stream_close(&s);
+    close(fd);
+}
+
 static void a_close_is_an_end(void **state)
 {
     struct pair p;
@@ -472,6 +500,7 @@ int main(void)
         cmocka_unit_test(plain_bytes_arrive),
         cmocka_unit_test(tls_bytes_arrive),
         cmocka_unit_test(tcp_bytes_arrive),
+        cmocka_unit_test(the_poller_tells_the_end_of_a_connect),
         cmocka_unit_test(refused_connections_say_so),
         cmocka_unit_test(a_close_is_an_end),
         cmocka_unit_test(a_failed_write_leaves_replies_readable),

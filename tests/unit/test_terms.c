@@ -186,6 +186,76 @@ static void a_rate_is_of_the_destination_alone(void **state)
     shell_close(&h);
 }
 
+/* The shell counts it. What is beyond a quarter of the places leaves memory until its turn. */
+static void a_quota_that_is_used_up_is_of_the_destination_alone(void **state)
+{
+    static struct shell h;
+    struct sched_terms t = usual;
+    const usec_t hour = 3600 * USEC_PER_SEC;
+    struct sched_destination_view v;
+    t.quota = (struct rate_rule){.count = 2, .span = hour};
+    shell_init(&h);
+    h.config.message_recipient_limit = 16;
+    h.places['a' - 'a'].terms = &t;
+    shell_open(&h);
+    for (unsigned i = 0; i < 3; i++) {
+        shell_send(&h, "aa");
+    }
+    assert_true(shell_run(&h) >= 1);
+    struct sched_destination *aa = h.deliveries[0].destination;
+    assert_true(sched_destination_has_quota(aa) && !sched_destination_waits(aa));
+    for (unsigned i = 0; i < 3; i++) {
+        shell_report(&h, i, SCHED_POSITIVE, true);
+        (void)shell_run(&h);
+    }
+    shell_send(&h, "aa");
+    assert_int_equal(shell_run(&h), 1);
+    sched_quota_wait(h.sched, h.deliveries[3].entry, hour / 12, hour, h.now);
+    assert_true(sched_destination_waits(aa));
+    shell_report(&h, 3, SCHED_POSITIVE, true);
+    unsigned before = h.deferred;
+    for (unsigned i = 0; i < 8; i++) {
+        shell_send(&h, "aa");
+    }
+    shell_send(&h, "bb");
+    assert_int_equal(shell_run(&h), 1);
+    assert_int_equal(shell_letter(&h, 4), 'b');
+    assert_true(sched_view_destination(h.sched, SLICE("aa"), &v));
+    assert_int_equal(v.why, SCHED_WHY_QUOTA);
+    assert_int_equal(v.state_until, hour / 12);
+    assert_int_equal(h.deferred - before, 8 - v.todo);
+    assert_in_range(v.todo, 1, 4);
+    h.now = hour / 12;
+    assert_true(shell_run(&h) >= 1);
+    assert_int_equal(shell_letter(&h, 5), 'a');
+    sched_quota_wait(h.sched, h.deliveries[5].entry, hour, hour, h.now);
+    assert_true(sched_destination_waits(aa));
+    sched_quota_wait(h.sched, h.deliveries[5].entry, 0, 0, h.now);
+    assert_false(sched_destination_waits(aa));
+    shell_close(&h);
+}
+
+/* Another quota is counted anew; the same one stays used up. */
+static void terms_with_another_quota_let_it_go_on(void **state)
+{
+    static struct shell h;
+    struct sched_terms t = usual;
+    t.quota = (struct rate_rule){.count = 2, .span = USEC_PER_SEC};
+    open_with(&h, &t);
+    shell_send(&h, "aa");
+    assert_int_equal(shell_run(&h), 1);
+    sched_quota_wait(h.sched, h.deliveries[0].entry, 9 * USEC_PER_SEC, 9 * USEC_PER_SEC, h.now);
+    shell_send(&h, "aa");
+    t.rate_delay = USEC_PER_MSEC;
+    sched_forget_hosts(h.sched, h.now);
+    assert_int_equal(shell_run(&h), 0);
+    t.quota.count = 3;
+    t.rate_delay = 0;
+    sched_forget_hosts(h.sched, h.now);
+    assert_int_equal(shell_run(&h), 1);
+    shell_close(&h);
+}
+
 /* Only what it remembers of a destination without mail depends on that time. */
 static void a_rate_that_does_not_bind_wakes_nobody_for_each_message(void **state)
 {
@@ -234,6 +304,8 @@ int main(void)
         cmocka_unit_test(a_delay_follows_each_entry_of_it_alone),
         cmocka_unit_test(a_bound_leaves_the_window_to_others),
         cmocka_unit_test(a_rate_is_of_the_destination_alone),
+        cmocka_unit_test(a_quota_that_is_used_up_is_of_the_destination_alone),
+        cmocka_unit_test(terms_with_another_quota_let_it_go_on),
         cmocka_unit_test(a_rate_that_does_not_bind_wakes_nobody_for_each_message),
         cmocka_unit_test(terms_change_with_the_hosts),
     };

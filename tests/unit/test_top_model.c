@@ -248,7 +248,7 @@ static void lanes_fit_eighty_columns(void **state)
     const int natural[] = {46, 12, 14, 9, 7, 6, 5, 9, 300};
     int got[TOP_COLUMNS_MAX];
     assert_int_equal(top_view_columns(TOP_LANES), sizeof(natural) / sizeof(natural[0]));
-    top_layout_columns(TOP_LANES, natural, 80, got);
+    top_layout_columns(TOP_LANES, top_view_columns(TOP_LANES), natural, 80, got);
     int sum = -2;
     for (size_t i = 0; i < top_view_columns(TOP_LANES); i++) {
         sum += got[i] > 0 ? got[i] + 2 : 0;
@@ -291,11 +291,11 @@ static void widths(void **state)
     }
     natural[0] = 40;
     natural[count - 1] = 60;
-    top_layout_columns(TOP_DESTINATIONS, natural, 500, got);
+    top_layout_columns(TOP_DESTINATIONS, count, natural, 500, got);
     assert_memory_equal(got, natural, count * sizeof(int));
     for (int width = 200; width > 0; width--) {
         int sum = -2;
-        top_layout_columns(TOP_DESTINATIONS, natural, width, got);
+        top_layout_columns(TOP_DESTINATIONS, count, natural, width, got);
         for (size_t i = 0; i < count; i++) {
             sum += got[i] > 0 ? got[i] + 2 : 0;
             assert_true(got[i] >= 0 && got[i] <= natural[i]);

@@ -232,6 +232,49 @@ static void hosts_of_the_forgotten(void **state)
     bed_close(&b);
 }
 
+static bool goes(struct bed *b, char letter)
+{
+    return sched_withdraw_untouched(b->sched, (uint64_t)letter, &order, b->now);
+}
+
+static void only_untouched_mail_gives_way(void **state)
+{
+    (void)state;
+    static struct bed b;
+    bed_init(&b);
+    b.config.destination_recipient_limit = 1;
+    bed_open(&b);
+    bed_message(&b, 'A', "a@d b@d");
+    bed_message(&b, 'B', "x@d y@e");
+    bed_message(&b, 'C', "z@d");
+    assert_string_equal(bed_select(&b), "A a@d a@d");
+    assert_false(goes(&b, 'A'));
+    withdraw(&b, 'B', "e");
+    assert_false(goes(&b, 'B')); /* a part of it has left */
+    assert_true(goes(&b, 'C'));
+    assert_false(goes(&b, 'C'));
+    assert_false(goes(&b, 'Z'));
+    assert_string_equal(bed_log(&b), "defer B y@e (4.7.0 suspended: ticket 12); "
+                                     "defer C z@d (4.7.0 suspended: ticket 12); finished C");
+    bed_report(&b, 1, BED_OK);
+    assert_false(goes(&b, 'A'));
+    bed_close(&b);
+}
+
+static void unread_mail_does_not_give_way(void **state)
+{
+    (void)state;
+    static struct bed b;
+    bed_init(&b);
+    b.config.message_recipient_limit = 2;
+    b.config.message_recipient_minimum = 2;
+    b.config.recipient_limit = 2;
+    bed_open(&b);
+    bed_message(&b, 'A', "a@d b@d c@e d@e");
+    assert_false(goes(&b, 'A'));
+    bed_close(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,7 +283,8 @@ int main(void)
         cmocka_unit_test(displaced_entries_stay), cmocka_unit_test(unread_recipients_are_asked_for),
         cmocka_unit_test(a_preempting_job_goes),  cmocka_unit_test(no_memory_for_the_reason),
         cmocka_unit_test(revival_by_name),        cmocka_unit_test(hosts_are_tried_at_once),
-        cmocka_unit_test(hosts_of_the_forgotten),
+        cmocka_unit_test(hosts_of_the_forgotten), cmocka_unit_test(only_untouched_mail_gives_way),
+        cmocka_unit_test(unread_mail_does_not_give_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

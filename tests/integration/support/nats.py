@@ -37,7 +37,7 @@ def get():
 
 class NatsServer:
     def __init__(self, cluster, name):
-        self.cluster, self.name = cluster, name
+        self.cluster, self.name, self.options = cluster, name, ''
         self.folder = cluster.folder / name
         self.folder.mkdir(parents=True)
         self.port, self.peer_port, self.monitor_port = free_port(), free_port(), free_port()
@@ -59,7 +59,9 @@ server_name: {self.name}
 listen: "127.0.0.1:{self.port}"
 http: "127.0.0.1:{self.monitor_port}"
 jetstream {{ store_dir: "{self.folder}/store"{', sync_interval: always' if self.cluster.syncs else ''} }}
-{joined if len(self.cluster.servers) > 1 else ''}''', 'ascii')
+{joined if len(self.cluster.servers) > 1 else ''}
+{self.cluster.extra}
+{self.options}''', 'ascii')
         with open(self.folder / 'log', 'ab') as log:
             self.process = subprocess.Popen([PROGRAM, '-c', self.folder / 'conf'], stdin=subprocess.DEVNULL, stdout=log,
                                             stderr=log)
@@ -95,11 +97,12 @@ jetstream {{ store_dir: "{self.folder}/store"{', sync_interval: always' if self.
 
 
 class NatsCluster:
-    """Three servers, or so many, that are ready. syncs: every write before it is acknowledged"""
+    """Three servers, or so many, that are ready. syncs: every write before it is acknowledged; extra: what else stands in
+    their configuration"""
 
-    def __init__(self, folder, count=3, syncs=True):
+    def __init__(self, folder, count=3, syncs=True, extra=''):
         get()
-        self.folder, self.syncs, self.servers = pathlib.Path(folder), syncs, []
+        self.folder, self.syncs, self.extra, self.servers = pathlib.Path(folder), syncs, extra, []
         self.servers = [NatsServer(self, f'n{i}') for i in range(count)]
         for server in self.servers:
             server.start()
@@ -189,12 +192,17 @@ class NatsClient:
         self.socket = socket.create_connection(('127.0.0.1', server.port), 10)
         self.file = self.socket.makefile('rb')
         self.file.readline()  # INFO
-        self.socket.sendall(b'CONNECT {"verbose": false, "pedantic": false}\r\n')
+        self.socket.sendall(b'CONNECT {"verbose": false, "pedantic": false, "headers": true}\r\n')
         self.settle()
 
     def put(self, bucket, key, value):
         """Whatever the value is; it is in the bucket some time after the next settle()."""
         self.socket.sendall(f'PUB $KV.{bucket}.{key} {len(value)}\r\n'.encode() + value + b'\r\n')
+
+    def publish(self, subject, data, headers=''):
+        """headers: lines, each with CRLF"""
+        head = f'NATS/1.0\r\n{headers}\r\n'.encode()
+        self.socket.sendall(f'HPUB {subject} {len(head)} {len(head) + len(data)}\r\n'.encode() + head + data + b'\r\n')
 
     def keys(self, bucket, count=1):
         """Of those that change next: so many keys."""
@@ -207,9 +215,9 @@ class NatsClient:
         self.socket.sendall(b'UNSUB 1\r\n')
         return seen
 
-    def request(self, subject):
+    def request(self, subject, data=b''):
         """What answers, as JSON."""
-        self.socket.sendall(f'SUB answer 2\r\nPUB {subject} answer 0\r\n\r\n'.encode())
+        self.socket.sendall(f'SUB answer 2\r\nPUB {subject} answer {len(data)}\r\n'.encode() + data + b'\r\n')
         while not (line := self.file.readline()).startswith(b'MSG'):
             assert line and not line.startswith(b'-ERR'), line
         answer = json.loads(self.file.read(int(line.split()[-1]) + 2))

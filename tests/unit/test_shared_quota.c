@@ -1,0 +1,230 @@
+/* Chunks of quotas against a bucket in memory: engine/nodes/shared_quota.h, engine/limit/limits_chunk.c. */
+#include "base/error.h"
+#include "engine/limit/limits_part.h"
+#include "engine/nodes/shared_limits.h"
+#include "tests/unit/limits_bed.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The servers: one key, and the name of the one that was taken away. */
+static struct {
+    char key[80], text[64], removed[80];
+    uint64_t revision;
+    bool is_silent, is_contested;
+} server;
+
+static bool is_connected(struct cluster_client *c)
+{
+    return true;
+}
+
+static int bucket(struct cluster_client *c, const char *name)
+{
+    return 0;
+}
+
+static int watch(struct cluster_client *c, const char *name, cluster_watcher *tell, void *ctx)
+{
+    return 0;
+}
+
+static int get(struct cluster_client *c, const char *name, const char *key,
+               struct cluster_value *ret)
+{
+    if (server.is_silent || server.revision == 0 || strcmp(key, server.key) != 0) {
+        return server.is_silent ? -ETIMEDOUT : ERR_MISSING;
+    }
+    *ret = (struct cluster_value){strdup(server.text), strlen(server.text), server.revision};
+    return 0;
+}
+
+static int swap(struct cluster_client *c, const char *name, const char *key, struct slice value,
+                uint64_t revision, uint64_t *ret_revision)
+{
+    bool is_same = strcmp(key, server.key) == 0;
+    if (server.is_contested || revision != (is_same ? server.revision : 0)) {
+        server.is_contested = false;
+        return ERR_AGAIN;
+    }
+    assert_string_equal(name, "sluice_quota");
+    (void)snprintf(server.key, sizeof(server.key), "%s", key);
+    (void)snprintf(server.text, sizeof(server.text), "%.*s", (int)value.len, value.data);
+    *ret_revision = ++server.revision;
+    return 0;
+}
+
+static int remove_key(struct cluster_client *c, const char *name, const char *key)
+{
+    (void)snprintf(server.removed, sizeof(server.removed), "%s", key);
+    return 0;
+}
+
+static const struct cluster_module module = {.is_connected = is_connected,
+                                             .bucket = bucket,
+                                             .watch = watch,
+                                             .get = get,
+                                             .swap = swap,
+                                             .remove = remove_key};
+
+static void ignore(void *ctx)
+{
+}
+
+struct node {
+    struct bed b;
+    struct shared_limits s;
+    struct limits_hold *h;
+};
+
+/* A node with mail for a lane of a thousand messages a day. The clock is real: only spans matter. */
+static void set_up_node(struct node *n)
+{
+    const struct limit_rules rules = {.lane.quota = per(1000, DAY)};
+    memset(&server, 0, sizeof(server));
+    make_bed(&n->b);
+    n->b.now = clock_mono();
+    shared_limits_init(&n->s, n->b.limits, &module);
+    n->s.wake = ignore;
+    limits_part_begin(n->b.limits, ignore, NULL);
+    assert_int_equal(shared_limits_open(&n->s, (struct cluster_client *)&server), 0);
+    n->h = hold(&n->b, 0, "ip1", "site", &rules);
+    assert_int_equal(lend(&n->b, n->h, 1).why, LIMIT_BY_SHARE);
+}
+
+static void tear_down_node(struct node *n)
+{
+    shared_limits_fini(&n->s);
+    limits_release(n->h, n->b.now);
+    end_bed(&n->b);
+}
+
+static void work(struct node *n, bool is_end)
+{
+    const struct shared_limits_turn turn = {1, 0, true, is_end};
+    n->s.retry = 0;
+    (void)shared_limits_work(&n->s, &turn, 1000 * SECOND);
+}
+
+/* How many go before it lacks some. */
+static uint32_t send_all(struct node *n, enum limit_cause *ret_why)
+{
+    uint32_t sent = 0;
+    struct limit_grant g = lend(&n->b, n->h, 9);
+    for (; g.messages > 0; g = lend(&n->b, n->h, 9)) {
+        sent += g.messages;
+    }
+    *ret_why = g.why;
+    return sent;
+}
+
+static void a_chunk_is_taken_before_it_is_used(void **state)
+{
+    struct node n;
+    enum limit_cause why;
+    (void)state;
+    set_up_node(&n);
+    work(&n, false);
+    assert_string_equal(server.text, "1 10");
+    assert_int_equal(send_all(&n, &why), 10);
+    assert_int_equal(why, LIMIT_BY_SHARE);
+    work(&n, false);
+    assert_string_equal(server.text, "1 20");
+
+    /* Others have taken what was left but three. */
+    (void)snprintf(server.text, sizeof(server.text), "1 997");
+    server.revision++;
+    assert_int_equal(send_all(&n, &why), 10);
+    work(&n, false);
+    assert_string_equal(server.text, "1 1000");
+    assert_int_equal(send_all(&n, &why), 3);
+    work(&n, false);
+    assert_string_equal(server.text, "1 1000");
+    struct limit_grant g = lend(&n.b, n.h, 1);
+    assert_int_equal(g.why, LIMIT_BY_QUOTA);
+    assert_int_equal(g.turn - n.b.now, 12 * HOUR); /* tomorrow */
+
+    /* Which begins with the whole quota, and ends what was kept of the day before yesterday. */
+    pass(&n.b, 12 * HOUR);
+    assert_int_equal(lend(&n.b, n.h, 1).why, LIMIT_BY_SHARE);
+    server.revision = 0;
+    n.b.now = clock_mono();
+    assert_int_equal(lend(&n.b, n.h, 1).why, LIMIT_BY_SHARE);
+    work(&n, false);
+    assert_string_equal(server.text, "1 10");
+    assert_non_null(strstr(server.key, ".20789"));
+    assert_non_null(strstr(server.removed, ".20787"));
+    assert_int_equal(send_all(&n, &why), 10);
+    tear_down_node(&n);
+}
+
+static void what_was_not_used_goes_back(void **state)
+{
+    struct node n;
+    enum limit_cause why;
+    (void)state;
+    set_up_node(&n);
+    work(&n, false);
+    struct limit_grant g = lend(&n.b, n.h, 4);
+    assert_int_equal(g.messages, 4);
+    limits_repay(n.h, &(struct limit_units){.messages = 3}, n.b.now);
+    server.is_contested = true;
+    work(&n, true);
+    assert_string_equal(server.text, "1 10");
+    work(&n, true);
+    assert_string_equal(server.text, "1 1");
+    assert_int_equal(send_all(&n, &why), 0);
+    tear_down_node(&n);
+}
+
+/* The servers lost the key, or somebody wrote what is none. */
+static void what_was_known_counts(void **state)
+{
+    struct node n;
+    enum limit_cause why;
+    (void)state;
+    set_up_node(&n);
+    work(&n, false);
+    (void)send_all(&n, &why);
+    server.revision = 0;
+    work(&n, false);
+    assert_string_equal(server.text, "1 20");
+    (void)send_all(&n, &why);
+    (void)snprintf(server.text, sizeof(server.text), "2 x");
+    work(&n, false);
+    assert_string_equal(server.text, "2 x");
+    assert_int_equal(send_all(&n, &why), 0);
+    assert_int_equal(why, LIMIT_BY_QUOTA);
+    tear_down_node(&n);
+}
+
+static void without_servers_it_uses_what_it_has(void **state)
+{
+    struct node n;
+    enum limit_cause why;
+    (void)state;
+    set_up_node(&n);
+    work(&n, false);
+    server.is_silent = true;
+    assert_int_equal(send_all(&n, &why), 10);
+    work(&n, false);
+    assert_int_equal(send_all(&n, &why), 0);
+    assert_int_equal(why, LIMIT_BY_SHARE);
+    server.is_silent = false;
+    work(&n, false);
+    assert_int_equal(send_all(&n, &why), 10);
+    tear_down_node(&n);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_chunk_is_taken_before_it_is_used),
+        cmocka_unit_test(what_was_not_used_goes_back),
+        cmocka_unit_test(what_was_known_counts),
+        cmocka_unit_test(without_servers_it_uses_what_it_has),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
