@@ -15,7 +15,7 @@ from support.nats import NatsClient, NatsCluster, section
 from support.tools import Account, Sink, Source
 from support.wait import until
 from test_crash import FLOWS, LISTENER, LOAD, SEED, TENANTS
-from test_log import lose_spool, refusal, wait_open
+from test_log import lose_spool, wait_open
 
 HASTE = 20
 TAKEOVERS = int(os.environ.get('TAKEOVERS', '1'))
