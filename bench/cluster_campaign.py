@@ -215,7 +215,7 @@ def watch_takeover(nodes, lost):
                 if re.search(rf'node {lost.name} is |is taken over: [0-9]+ messages', line)]
     seen = []
     while not any('is taken over' in line for _, line in seen):
-        for name, line in until(lambda: told()[len(seen):], 'somebody who takes over'):
+        for name, line in until(lambda: [new for new in told() if new not in seen], 'somebody who takes over'):
             print(f'{time.monotonic() - begun:5.1f} s  {name} says: {line}', flush=True)
             seen.append((name, line))
     takers = {name for name, line in seen if 'is taken over' in line}

@@ -356,6 +356,7 @@ static void commit_run(struct sched *s, struct job *j, struct run *run)
         entry_wait(s, e);
     }
     shared_add(&j->rcpt_count, (int)run->count);
+    shared_add(&j->flow->recipients, run->count);
     shared_add(&s->shared.recipients_in_core, run->count);
     destination_want_hosts(s, run->destination);
 }

@@ -376,6 +376,9 @@ static int check_by_time(const struct sched *s, const struct flow *f, struct tal
         last = j->queued_time;
         t->jobs++;
     }
+    const struct tree_node *first = f->by_time.first;
+    usec_t oldest = first == NULL ? 0 : container_of(first, const struct job, in_time)->queued_time;
+    HOLD_TRUE(f->oldest == oldest);
     return 0;
 }
 
@@ -603,9 +606,12 @@ static int check_jobs(const struct sched *s, struct tally *t, struct sched_fault
 {
     struct tally scheduled = {0}, timed = {0};
     bool is_round = s->config.scheduler == SCHED_BY_TURNS; /* no job is passed over */
+    uint64_t waiting = 0, recipients = 0;
     int err = 0;
     list_foreach(f, &s->flows.all, const struct flow, all)
     {
+        waiting += f->waiting;
+        recipients += f->recipients;
         err = err != 0 ? err : check_flow(s, f, ret);
         err = err != 0 ? err : check_schedule(f, is_round, &scheduled, ret);
         err = err != 0 ? err : check_by_time(s, f, &timed, ret);
@@ -615,6 +621,7 @@ static int check_jobs(const struct sched *s, struct tally *t, struct sched_fault
     if (err != 0) {
         return err;
     }
+    HOLD_TRUE(waiting == s->shared.entries_waiting && recipients == s->shared.recipients_in_core);
     uint64_t linked = 0, cursor = 0;
     const struct table_node *node;
     while ((node = table_next(&s->by_id, &cursor)) != NULL) {

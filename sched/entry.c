@@ -146,6 +146,7 @@ static void begin_to_wait(struct sched *s, struct sched_entry *e)
     p->entries++;
     shared_add(&d->waiting, 1);
     shared_add(&p->job->waiting, 1);
+    shared_add(&p->job->flow->waiting, 1);
     shared_add(&s->shared.entries_waiting, 1);
     if (p->job->owner != 0) {
         purse_count_waiting(s, p, 1);
@@ -183,6 +184,7 @@ static void leave_waiting(struct sched *s, struct sched_entry *e)
     list_remove(&e->place.link);
     shared_sub(&p->destination->waiting, 1);
     shared_sub(&p->job->waiting, 1);
+    shared_sub(&p->job->flow->waiting, 1);
     shared_sub(&s->shared.entries_waiting, 1);
     p->job->selected_entries++;
     if (p->job->owner != 0) {
@@ -225,6 +227,7 @@ void entry_select(struct sched *s, struct sched_entry *e)
 static void uncount_recipients(struct sched *s, struct job *j, uint32_t count)
 {
     shared_sub(&j->rcpt_count, (int)count);
+    shared_sub(&j->flow->recipients, count);
     assert(j->rcpt_count >= 0);
     shared_sub(&s->shared.recipients_in_core, count);
     parking_review(s, j);
@@ -291,6 +294,7 @@ static void link_again(struct sched *s, struct sched_entry *e)
     list_push_front(&d->todo, &e->place.link);
     shared_add(&d->waiting, 1);
     shared_add(&j->waiting, 1);
+    shared_add(&j->flow->waiting, 1);
     shared_add(&s->shared.entries_waiting, 1);
     if (flows_take_turns(s)) {
         turn_count_waiting(s, p, 1);

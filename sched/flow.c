@@ -361,6 +361,16 @@ static bool has_flows(const struct sched *s, int class, bool with_slotless)
            (with_slotless && !tree_is_empty(&s->flows.slotless[class]));
 }
 
+bool flow_is_any_live(const struct sched *s)
+{
+    for (int i = 0; i < SCHED_CLASSES; i++) {
+        if (has_flows(s, i, false)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 struct flow *flow_pick(struct sched *s)
 {
     bool has_slot = connection_has_slot(s), is_any = false, waits[SCHED_CLASSES];
@@ -395,11 +405,14 @@ void flow_charge(struct sched *s, struct flow *f)
         waits[i] = has_flows(s, i, true);
     }
     flow_charge_class(s, &s->flows.floors, waits, class, 1);
-    struct flow_scale *scale = &s->flows.scales[class];
-    scale->tag = f->taken;
-    f->taken += WEIGHT_MAX / f->weight;
-    flow_hold(s, f, 0); /* behind those of its level that have taken as much */
-    if (++scale->charges > s->flows.by_key.count) {
+    if (++s->flows.scales[class].charges > s->flows.by_key.count) {
         measure_class(s, class);
     }
+}
+
+void flow_take(struct sched *s, struct flow *f)
+{
+    s->flows.scales[f->key.class].tag = f->taken;
+    f->taken += WEIGHT_MAX / f->weight;
+    flow_hold(s, f, 1);
 }

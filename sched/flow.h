@@ -42,6 +42,8 @@ struct flow {
     uint32_t weight; /* of its tenant in this class */
     uint32_t jobs;
     uint32_t held; /* connections that it made busy */
+    uint32_t waiting, recipients; /* of its jobs: entries that wait; recipients in entries */
+    usec_t oldest; /* queued_time of the first job on its schedule by age; 0: none is there */
     /* What follows matters where flows take turns; sched/turn.h. */
     bool is_live;                /* in sched.flows.live: it may have something to select */
     uint32_t giving;             /* of these, given over: they drain; sched/place/handover.h */
@@ -49,7 +51,7 @@ struct flow {
     struct tree_node in_holders; /* sched.flows.holders, by these for its weight */
     uint64_t number;             /* in the order of creation, from 1 */
     struct tree_node in_live;    /* sched.flows.live or .slotless, by rank */
-    uint64_t taken;              /* a start tag: its selections, each divided by its weight */
+    uint64_t taken;              /* a start tag: connections that it was given, each by its weight */
     uint64_t rank;               /* of what it holds, and of what it has taken (sched/flow.c) */
     struct list holds;           /* turn.in_flow: open places where it has the turn */
     struct list passed_shares;   /* share.passed: places where it had the turn in vain */
@@ -63,7 +65,7 @@ struct flow {
 struct flow_scale {
     uint32_t unit;    /* the least weight of those that waited when it was looked for last */
     uint32_t charges; /* since then */
-    uint64_t tag;     /* flow.taken before the last selection, of the flow that had it */
+    uint64_t tag;     /* flow.taken of the flow that was given the last connection, before that */
 };
 
 struct flows {
@@ -95,6 +97,8 @@ struct flow *flow_obtain(struct sched *s, const struct sched_flow_key *key);
 void flow_put(struct sched *s, struct flow *f);
 /* It has a current job: selection looks at it. Only where flows take turns. */
 void flow_wake(struct sched *s, struct flow *f);
+/* Whether some flow has not been looked at since it might have something. */
+bool flow_is_any_live(const struct sched *s);
 /* The class that goes next, of those that wait; some do. */
 uint32_t flow_pick_class(const struct sched *s, const struct floors *floors,
                          const bool waits[SCHED_CLASSES]);
@@ -105,6 +109,9 @@ void flow_charge_class(const struct sched *s, struct floors *floors,
 void flow_charge(struct sched *s, struct flow *f);
 /* What its tenant weighs from now on. */
 void flow_weigh(struct sched *s, struct flow *f, uint16_t weight);
+/* It is given a connection: it goes behind those of its level that have taken as many for their
+ * weights. */
+void flow_take(struct sched *s, struct flow *f);
 /* It made a connection busy, or that is over. */
 void flow_hold(struct sched *s, struct flow *f, int change);
 /* Something can be selected, as far as jobs go. */

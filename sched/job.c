@@ -171,11 +171,18 @@ static void link_by_schedule(struct job *j, uint64_t time)
     }
 }
 
+static void publish_oldest(struct flow *f)
+{
+    const struct tree_node *n = f->by_time.first;
+    shared_set(&f->oldest, n == NULL ? 0 : container_of(n, const struct job, in_time)->queued_time);
+}
+
 static void link_by_time(struct sched *s, struct job *j)
 {
     struct job *displaced = s->next_unread;
     bool passes_unread = displaced == NULL || displaced->queued_time > j->queued_time;
     tree_insert(&j->flow->by_time, &j->in_time);
+    publish_oldest(j->flow);
     if (j->has_more || passes_unread) {
         tree_insert(&s->unread, &j->in_unread);
     }
@@ -213,6 +220,7 @@ static void move_before_equals(struct sched *s, struct job *j)
     tree_remove(&f->by_time, &j->in_time);
     link_by_schedule(j, (uint64_t)j->queued_time);
     tree_insert_before(&f->by_time, &j->in_time);
+    publish_oldest(f);
     parking_add(s, j);
 }
 
@@ -262,6 +270,7 @@ static void unlink_job(struct sched *s, struct job *j)
     }
     list_remove(&j->in_schedule);
     tree_remove(&f->by_time, &j->in_time);
+    publish_oldest(f);
     if (tree_node_is_linked(&j->in_unread)) {
         tree_remove(&s->unread, &j->in_unread);
     }

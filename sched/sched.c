@@ -195,6 +195,9 @@ static bool may_select(struct sched *s)
 {
     bool has_slot = connection_has_slot(s);
     int open = s->with_work[OPEN_NOW] + s->with_work[OPEN_SLOT] + s->useful_hosts;
+    if (!has_slot && flows_take_turns(s) && open > 0 && flow_is_any_live(s) && !s->hold) {
+        return transport_rate_allows(s); /* who lacks a slot is found by looking */
+    }
     if (s->hold) {
         return false;
     }

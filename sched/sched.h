@@ -686,8 +686,11 @@ struct sched_host_view {
 struct sched_flow_view {
     struct sched_flow_key key;
     uint32_t weight;
-    uint32_t jobs; /* messages */
-    uint32_t held; /* connections */
+    uint32_t jobs;       /* messages */
+    uint32_t held;       /* connections */
+    uint32_t waiting;    /* entries */
+    uint32_t recipients; /* in memory */
+    usec_t oldest;       /* queued_time of the first message that is not wholly selected; 0: all are */
 };
 struct sched_counters {
     uint64_t destinations, dead, jobs, entries_waiting, entries_in_flight, connections, idle;

@@ -222,6 +222,9 @@ bool sched_view_flows(const struct sched *s, uint64_t *cursor, struct sched_flow
         .weight = shared_get(&f->weight),
         .jobs = shared_get(&f->jobs),
         .held = shared_get(&f->held),
+        .waiting = shared_get(&f->waiting),
+        .recipients = shared_get(&f->recipients),
+        .oldest = shared_get(&f->oldest),
     };
     return true;
 }

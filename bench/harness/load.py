@@ -174,10 +174,10 @@ class Source:
         self.output.close()
 
 
-def inject(build, port, messages, size, domains, connections=20, recipients=1):
+def inject(build, port, messages, size, domains, connections=20, recipients=1, more=()):
     """Offer messages to a relay until all are accepted; returns the source's numbers."""
     with Source(build, f'127.0.0.1:{port}', '--messages', messages, '--connections', connections,
-                '--size', size, '--domains', domains, '--recipients', recipients) as source:
+                '--size', size, '--domains', domains, '--recipients', recipients, *more) as source:
         return source.finish()
 
 

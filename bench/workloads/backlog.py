@@ -38,6 +38,7 @@ FIGURES = [
     {'key': 'drained_mb', 'title': 'drained, peak MB', 'better': 'lower', 'digits': 0},
     {'key': 'empty_mb', 'title': 'empty MB', 'better': 'lower', 'digits': 0},
     {'key': 'rate', 'title': 'drained/s', 'better': 'higher', 'digits': 0},
+    {'key': 'cpu_us', 'title': 'drained, CPU us a message', 'better': 'lower', 'digits': 1},
     {'key': 'accept_p50_ms', 'title': 'accept p50 ms', 'better': 'lower', 'digits': 1},
     {'key': 'accept_p99_ms', 'title': 'accept p99 ms', 'better': 'lower', 'digits': 1},
     {'key': 'accept_max_ms', 'title': 'accept max ms', 'better': 'lower', 'digits': 1},
@@ -53,6 +54,10 @@ def add_arguments(parser):
                         metavar='KIND,...', help='of new, old')
     parser.add_argument('--active', type=int, default=20000, help='message_active_limit')
     parser.add_argument('--destinations', type=int, default=20, metavar='N', help='at most 250')
+    parser.add_argument('--tenants', type=int, default=1, metavar='N',
+                        help='whose mail it is, alike; more than one: named by a header')
+    parser.add_argument('--queue-limit', type=int, default=0, metavar='N',
+                        help='of each tenant, so that queued mail is counted at the start; 0: none')
     parser.add_argument('--trickle', type=float, default=50, metavar='RATE',
                         help='new messages a second meanwhile')
     parser.add_argument('--settle', type=float, default=12, metavar='SECONDS',
@@ -74,7 +79,11 @@ class Queue:
         transport = {'smtp_helo_timeout': '3600s', 'process_limit': 20 * len(self.hosts)}
         options = {'message_active_limit': args.active, 'minimal_backoff_time': '1s',
                    'queue_run_delay': '3600s'}
-        self.relay = Sluice(args.build, folder, free_port(), routes, transport, options)
+        self.tenants = ['--tenants', str(args.tenants)] if args.tenants > 1 else []
+        listener = {'tenant_header': '"X-Tenant"'} if self.tenants else {}
+        sections = f'tenant "*" {{ queue_limit = {args.queue_limit} }}' if args.queue_limit else ''
+        self.relay = Sluice(args.build, folder, free_port(), routes, transport, options, sections,
+                            listener)
         self.template = self.relay.config.read_text()
         self.account = None
 
@@ -137,7 +146,8 @@ class Trickle:
         self.process = subprocess.Popen(
             [args.build / 'bench/sluice-source', '--to', f'127.0.0.1:{queue.relay.port}',
              '--messages', '0', '--seconds', '100000', '--rate', str(args.trickle),
-             '--connections', '100', '--size', str(args.size), '--domains', queue.domains],
+             '--connections', '100', '--size', str(args.size), '--domains', queue.domains,
+             *queue.tenants],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
 
     def end(self):
@@ -163,7 +173,8 @@ def fill(queue, kind):
     """Returns the memory once all of it is queued, and what it was meanwhile at most."""
     count = queue.args.messages
     with queue.receivers(*(['--hold'] if kind == 'new' else ['--defer', '1'])), queue.running():
-        inject(queue.args.build, queue.relay.port, count, queue.args.size, queue.domains, 100)
+        inject(queue.args.build, queue.relay.port, count, queue.args.size, queue.domains, 100,
+               more=queue.tenants)
         peak = queue.wait(lambda totals: totals['deferred' if kind == 'old' else 'messages'] ==
                           count, 'the queue')
         time.sleep(queue.args.settle)
@@ -199,6 +210,7 @@ def drain(queue, left):
         queue.wait(lambda totals: totals['active'] >= wanted, f'{wanted} active messages')
         time.sleep(args.settle)
         restarted = queue.memory_mb()
+        cpu = queue.account.cpu_seconds()
         began = sink.release()
         with Trickle(queue) as trickle:
             end, delivered = time.monotonic() + args.timeout, 0
@@ -210,6 +222,7 @@ def drain(queue, left):
                 counts.append(queue.totals()[1])
                 delivered = sink.read().get('messages', 0)
             seconds = time.time() - began
+            cpu = queue.account.cpu_seconds() - cpu
             busy = trickle.end()
         queue.wait(lambda totals: totals['messages'] == 0, 'the end of the queue')
         time.sleep(args.settle)
@@ -223,7 +236,8 @@ def drain(queue, left):
         raise Failure(f"{numbers['messages']} delivered of {left} queued, {busy['acked']} and "
                       f"{idle['acked']} new ones")
     return {'restarted_mb': restarted, 'drained_mb': peak, 'empty_mb': empty,
-            'rate': delivered / seconds, 'accept_p50_ms': busy['latency']['p50'] * 1e3,
+            'rate': delivered / seconds, 'cpu_us': cpu / delivered * 1e6,
+            'accept_p50_ms': busy['latency']['p50'] * 1e3,
             'accept_p99_ms': busy['latency']['p99'] * 1e3,
             'accept_max_ms': busy['latency']['max'] * 1e3,
             'idle_p99_ms': idle['latency']['p99'] * 1e3,

@@ -235,7 +235,9 @@ void asking_take_own(struct gather *g, struct event *e)
     struct asking *a = find_asking(g, e->number);
     for (size_t i = 0; a != NULL && i < a->count; i++) {
         struct asked_node *n = &a->nodes[i];
-        if (n->is_self && !n->is_done) {
+        if (n->is_self && !n->is_done && g->held_bytes + e->bytes.len > GATHER_HELD_MAX) {
+            fail_node(g, n, "its answer is too large");
+        } else if (n->is_self && !n->is_done) {
             n->status = e->status;
             n->is_done = true;
             g->held_bytes += e->bytes.len;

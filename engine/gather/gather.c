@@ -43,12 +43,18 @@ static void event_free(struct event *e)
     }
 }
 
+/* What it takes of memory. */
+static size_t event_size(const struct event *e)
+{
+    return sizeof(*e) + e->bytes.len;
+}
+
 static void put_event(struct event *e)
 {
     struct gather *g = e->gather;
     (void)pthread_mutex_lock(&g->lock);
     list_push_back(&g->events, &e->link);
-    g->event_bytes += e->bytes.len;
+    g->event_bytes += event_size(e);
     (void)pthread_mutex_unlock(&g->lock);
     mailbox_wake(&g->post.box);
 }
@@ -61,7 +67,7 @@ static struct event *take_event(struct gather *g)
     if (!list_is_empty(&g->events)) {
         e = list_first(&g->events, struct event, link);
         list_remove(&e->link);
-        g->event_bytes -= e->bytes.len;
+        g->event_bytes -= event_size(e);
     }
     (void)pthread_mutex_unlock(&g->lock);
     return e;
@@ -79,7 +85,7 @@ static void put_heard(struct gather *g, enum event_kind kind, const char *name, 
     e->is_nobody = data == NULL;
     buf_append(&e->bytes, data == NULL ? "" : data, len);
     (void)pthread_mutex_lock(&g->lock);
-    bool has_room = g->event_bytes + len <= GATHER_HELD_MAX;
+    bool has_room = g->event_bytes + event_size(e) <= GATHER_HELD_MAX;
     (void)pthread_mutex_unlock(&g->lock);
     if (e->bytes.failed || !has_room) {
         event_free(e);

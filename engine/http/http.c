@@ -164,7 +164,6 @@ static void run_http(void *arg)
     while (!post_must_end(&h->post)) {
         h->now = clock_mono();
         (void)poller_dispatch(&h->poller);
-        post_clear(&h->post);
         take_letters(h);
         http_change_take(h); /* behind the letters: whoever hears of a reload meets its doors */
         http_door_expire(h);
@@ -245,7 +244,8 @@ int http_start(struct http *h)
     const struct engine *e = h->engine;
     int err = post_open(&h->post, e->worker_count + HTTP_CLERKS + 1);
     if (err == 0) {
-        err = poller_watch(&h->poller, &h->box_watch, post_fd(&h->post), POLLER_READ, on_box);
+        /* Edge-triggered, so that nobody has to read the eventfd (waker.h). */
+        err = poller_add(&h->poller, &h->box_watch, post_fd(&h->post), on_box);
     }
     list_foreach_safe(d, &h->doors, struct http_door, link)
     {

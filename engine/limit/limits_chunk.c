@@ -65,6 +65,7 @@ usec_t limits_quota_lend(struct limits_meter *m, uint32_t want, const struct lim
     }
     due = quota_lend(&m->quota, want < part->share ? want : part->share, at->wall, ret);
     part->share -= ret->left;
+    part->short_at = 0; /* else another chunk would be taken before somebody lacks one */
     return due;
 }
 

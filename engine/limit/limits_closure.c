@@ -358,16 +358,18 @@ void limits_open_destinations(struct limits *l, struct limits_lane *lane, usec_t
     }
 }
 
-void limits_recall_destination(struct limits *l, struct limits_lane *lane,
+bool limits_recall_destination(struct limits *l, struct limits_lane *lane,
                                const struct limits_recalled *what, usec_t now)
 {
     forget_destinations(l, lane, now);
     struct limits_closed *c = take_destination(l, lane, what->name);
-    if (c != NULL) {
+    bool is_longer = c != NULL && c->until < now + what->left;
+    if (is_longer) {
         c->until = now + what->left;
         c->pause = what->pause;
         c->said_at = now;
         limits_copy_text(c->reason, sizeof(c->reason), what->reason);
         tell_destination(lane, c);
     }
+    return is_longer;
 }

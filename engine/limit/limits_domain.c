@@ -7,10 +7,9 @@
 
 #define QUOTA_RECHECK (300 * USEC_PER_SEC) /* the wall clock may be set */
 
-static void set_wait(struct limits_meter *m, usec_t now, usec_t wall,
-                     struct limit_domain_answer *ret)
+/* due: wall; when the next one may go */
+static void set_wait(usec_t due, usec_t now, usec_t wall, struct limit_domain_answer *ret)
 {
-    usec_t due = quota_due(&m->quota, 1, wall);
     usec_t wait = due == USEC_NEVER ? USEC_NEVER - now : due - wall;
     ret->until = ret->turn = 0;
     if (wait > 0) {
@@ -30,12 +29,13 @@ void limits_domain_take(struct limits *l, const struct limit_domain *domain, use
     limits_enter(l);
     l->wall = wall;
     if (limits_meter_take(l, &rules, now, &m) == 0) {
-        ret->is_taken = quota_due(&m->quota, 1, wall) <= wall;
-        if (ret->is_taken) {
-            (void)quota_take(&m->quota, 1, wall);
-            l->changes++;
-        }
-        set_wait(m, now, wall, ret);
+        const struct limits_moment at = {now, wall};
+        struct quota_loan lent; /* it is used at once */
+        enum limit_cause why;
+        usec_t due = limits_quota_lend(m, 1, &at, &lent, &why);
+        ret->is_taken = due == 0;
+        l->changes += ret->is_taken;
+        set_wait(ret->is_taken ? quota_due(&m->quota, 1, wall) : due, now, wall, ret);
         limits_meter_drop(l, m);
     }
     limits_leave_lock(l);

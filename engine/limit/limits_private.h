@@ -529,12 +529,13 @@ void limits_open_destination(struct limits *l, struct limits_lane *lane,
                              const struct limit_accepted *a, usec_t now) ON_ROLE(l->lock);
 void limits_open_destinations(struct limits *l, struct limits_lane *lane, usec_t now)
     ON_ROLE(l->lock);
-/* One that was closed before the restart. */
+/* One that was closed before the restart, or is closed at another node. false: here it is for longer, or
+ * there is no memory */
 struct limits_recalled {
     struct slice name, reason;
     usec_t left, pause;
 };
-void limits_recall_destination(struct limits *l, struct limits_lane *lane,
+bool limits_recall_destination(struct limits *l, struct limits_lane *lane,
                                const struct limits_recalled *what, usec_t now) ON_ROLE(l->lock);
 /* Does the text name this address? Pure. */
 bool limits_names_address(struct slice text, struct slice address);

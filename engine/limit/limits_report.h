@@ -69,12 +69,14 @@ uint64_t limits_reaction_await(struct limits *l);
 
 /* What another node learned of a lane. */
 struct limit_lesson {
-    enum limit_reaction_kind kind; /* LIMIT_REACTED_CLOSED, _OPENED or _PACE */
-    usec_t span;                   /* of a closure */
-    double value;                  /* of a pace, a second */
-    unsigned unit;                 /* enum pace_unit, of a pace */
-    bool is_ordered;               /* of a closure: by an operator, so it ends without a probe */
+    /* LIMIT_REACTED_PACE, _CONNECTIONS, _SESSION, _CLOSED, _CLOSED_DESTINATION or _OPENED */
+    enum limit_reaction_kind kind;
+    usec_t span;     /* of a closure */
+    double value;    /* of a pace, a second; of a ceiling */
+    unsigned unit;   /* enum pace_unit, of a pace */
+    bool is_ordered; /* of a closure: by an operator, so it ends without a probe */
     struct slice rule, text;
+    struct slice destination; /* of a closure to one */
 };
 /* Does the same to the lane here, unless what it knows itself is stricter; it is made where there is
  * none yet. errors: as limits_hold; ERR_SYNTAX: such a lesson cannot be */

@@ -18,7 +18,10 @@
 enum { FORMAT = 1, VALUE_BYTES = 4096 };
 
 static const char *const kinds[] = {[LIMIT_REACTED_PACE] = "paced",
+                                    [LIMIT_REACTED_CONNECTIONS] = "connections",
+                                    [LIMIT_REACTED_SESSION] = "session",
                                     [LIMIT_REACTED_CLOSED] = "closed",
+                                    [LIMIT_REACTED_CLOSED_DESTINATION] = "destination-closed",
                                     [LIMIT_REACTED_OPENED] = "opened"};
 static const char *const units[] = {"messages", "recipients", "connects"};
 
@@ -56,37 +59,44 @@ int lessons_open(struct lessons *s, struct cluster_client *client)
 
 static bool travels(const struct limit_reaction *r)
 {
-    return r->cause != LIMIT_DONE_BY_PEER &&
-           (r->kind == LIMIT_REACTED_PACE || r->kind == LIMIT_REACTED_CLOSED ||
-            r->kind == LIMIT_REACTED_OPENED);
+    return r->cause != LIMIT_DONE_BY_PEER && r->kind < sizeof(kinds) / sizeof(kinds[0]) &&
+           kinds[r->kind] != NULL;
 }
 
-/* The same on all nodes: a number of the names, and what is said of the lane. Closed and opened have
- * one key, so the later one stands. */
+/* The last part of a key. Closed and opened have one, so the later one stands. */
+static const char *topic_of(const struct limit_reaction *r)
+{
+    if (r->kind == LIMIT_REACTED_PACE) {
+        return units[r->unit];
+    }
+    return r->kind == LIMIT_REACTED_OPENED ? kinds[LIMIT_REACTED_CLOSED] : kinds[r->kind];
+}
+
+/* The same on all nodes: a number of the names, and what is said of the lane. */
 static void make_key(const struct limit_reaction *r, char ret[static INBOX_KEY_MAX + 1])
 {
-    char names[3 * (LIMITS_NAME_MAX + 1)];
+    char names[4 * (LIMITS_NAME_MAX + 1)];
     size_t len = 0;
-    for (const char *const *name = (const char *const[]){r->source, r->site, r->hosts, NULL};
+    for (const char *const *name =
+             (const char *const[]){r->source, r->site, r->hosts, r->destination, NULL};
          *name != NULL; name++) {
         memcpy(names + len, *name, strlen(*name) + 1);
         len += strlen(*name) + 1;
     }
     (void)snprintf(ret, INBOX_KEY_MAX + 1, "%016llx.%s",
-                   (unsigned long long)hash_checksum(names, len),
-                   r->kind == LIMIT_REACTED_PACE ? units[r->unit] : "closed");
+                   (unsigned long long)hash_checksum(names, len), topic_of(r));
 }
 
 /* returns its length; 0: out of memory, or text that is no UTF-8 in a name */
 static size_t make_value(const struct lessons *s, const struct limit_reaction *r,
                          char ret[static VALUE_BYTES])
 {
-    json_t *o =
-        json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:f, s:I, s:b}", "format", FORMAT,
-                  "node", s->node, "kind", kinds[r->kind], "source", r->source, "site", r->site,
-                  "hosts", r->hosts, "rule", r->rule, "unit", units[r->unit], "value", r->value,
-                  "span", (json_int_t)(r->until > 0 ? r->until - r->time : 0), "ordered",
-                  r->cause == LIMIT_DONE_BY_ORDER);
+    json_t *o = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:f, s:I, s:b}", "format",
+                          FORMAT, "node", s->node, "kind", kinds[r->kind], "source", r->source,
+                          "site", r->site, "hosts", r->hosts, "destination", r->destination, "rule",
+                          r->rule, "unit", units[r->unit], "value", r->value, "span",
+                          (json_int_t)(r->until > 0 ? r->until - r->time : 0), "ordered",
+                          r->cause == LIMIT_DONE_BY_ORDER);
     json_t *text = json_string(r->text);
     if (o != NULL && text != NULL) {
         (void)json_object_set(o, "text", text); /* else it says nothing */
@@ -153,6 +163,7 @@ static int obey(struct lessons *s, const json_t *o)
         return ERR_SYNTAX;
     }
     (void)take_text(o, "text", &what.text); /* "" when it has none */
+    (void)take_text(o, "destination", &what.destination);
     what.kind =
         (enum limit_reaction_kind)find_word(o, "kind", kinds, sizeof(kinds) / sizeof(kinds[0]));
     what.unit = find_word(o, "unit", units, sizeof(units) / sizeof(units[0]));

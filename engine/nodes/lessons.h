@@ -1,5 +1,5 @@
-/* What this node's lanes learn goes to the others, and what theirs learn is obeyed here: closures,
- * openings and paces of lanes by the bucket `sluice_sites`. A lane is (source, site, hosts) by their
+/* What this node's lanes learn goes to the others, and what theirs learn is obeyed here: closures and
+ * openings of lanes, destinations that avoid one, paces and ceilings, by the bucket `sluice_sites`. A lane is (source, site, hosts) by their
  * names: nodes whose sources have one name are taken to be one to the receiver.
  *
  * Owner: the thread `cluster`, but for what the watcher puts and for the counters. What other nodes

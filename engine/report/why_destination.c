@@ -207,7 +207,7 @@ static void put_domain_bounds(const struct subject *s, json_t *link)
     if (is_quota) {
         until = quota_due_of(s, section);
     }
-    if (until > 0) {
+    if (until > s->w->now) {
         why_until(s->w, link, until);
         why_next(link, "then its next message goes");
     }

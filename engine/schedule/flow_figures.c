@@ -53,7 +53,6 @@ static struct flow_figure *obtain_figure(struct flow_figures *f, uint32_t number
 static int add_core(struct flow_figures *f, const struct sched *core, usec_t now)
 {
     struct sched_flow_view v;
-    struct sched_job_view job;
     uint64_t cursor = 0;
     while (sched_view_flows(core, &cursor, &v)) {
         struct flow_figure *one = v.jobs + v.held > 0 ? obtain_figure(f, v.key.tenant) : NULL;
@@ -63,20 +62,13 @@ static int add_core(struct flow_figures *f, const struct sched *core, usec_t now
         if (one != NULL) {
             one->weight = v.weight > one->weight ? v.weight : one->weight;
             one->held += v.held;
+            one->recipients += v.recipients;
+            one->waiting += v.waiting;
+            usec_t wait = v.waiting > 0 && v.oldest > 0 && now > v.oldest ? now - v.oldest : 0;
+            one->longest = wait > one->longest ? wait : one->longest;
+            usec_t *of_class = &f->longest[v.key.class];
+            *of_class = wait > *of_class ? wait : *of_class;
         }
-    }
-    cursor = 0;
-    while (sched_view_jobs(core, &cursor, &job)) {
-        struct flow_figure *one = obtain_figure(f, job.flow.tenant);
-        if (one == NULL) {
-            return -ENOMEM;
-        }
-        one->recipients += job.recipients;
-        one->waiting += job.waiting;
-        usec_t wait = job.waiting > 0 && now > job.queued ? now - job.queued : 0;
-        one->longest = wait > one->longest ? wait : one->longest;
-        usec_t *of_class = &f->longest[job.flow.class];
-        *of_class = wait > *of_class ? wait : *of_class;
     }
     return 0;
 }

@@ -1,5 +1,5 @@
-/* What tenants have in memory, all transports together: for reports. Walks the views of all cores and the
- * names of flows; changes nothing. Any thread that is online under RCU. */
+/* What tenants have in memory, all transports together: for reports. Walks the flows of all cores, not their
+ * messages, and the names of flows; changes nothing. Any thread that is online under RCU. */
 #ifndef ENGINE_FLOW_FIGURES_H
 #define ENGINE_FLOW_FIGURES_H
 

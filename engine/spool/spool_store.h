@@ -359,6 +359,13 @@ MUST_USE int spool_scan(struct spool_reader *, enum spool_class class,
 MUST_USE int spool_scan_flow(struct spool_reader *, const struct spool_position *after,
                              struct spool_position *ret);
 
+/* How many messages of the class each flow has, by a walk over their places alone: what lies there is
+ * not read. note is called for each flow that has some; the reader may be used by it, but for scans of
+ * this class. errors: storage */
+MUST_USE int spool_count_flows(struct spool_reader *, enum spool_class class,
+                               void (*note)(void *ctx, uint32_t flow, uint64_t messages),
+                               void *ctx);
+
 /* The flow with this number. errors: ERR_MISSING, ERR_CORRUPT */
 MUST_USE int spool_read_flow(struct spool_reader *, uint32_t number, struct spool_flow *ret);
 /* The flow with the least number above `after`; ERR_MISSING at the end. Damaged ones have no names.

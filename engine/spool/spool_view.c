@@ -362,6 +362,34 @@ int spool_scan_flow(struct spool_reader *r, const struct spool_position *after,
     return rc;
 }
 
+int spool_count_flows(struct spool_reader *r, enum spool_class class,
+                      void (*note)(void *ctx, uint32_t flow, uint64_t messages), void *ctx)
+{
+    assert(spool_reader_is_active(r));
+    MDB_cursor *cursor;
+    MDB_val k, v;
+    struct spool_position found;
+    uint32_t flow = 0;
+    uint64_t messages = 0;
+    int rc = scan_cursor(r, class, &cursor);
+    for (rc = rc == 0 ? mdb_cursor_get(cursor, &k, &v, MDB_FIRST) : rc; rc == 0;
+         rc = mdb_cursor_get(cursor, &k, &v, MDB_NEXT)) {
+        if (!spool_key_read_queue(spool_slice(&k), &found)) {
+            continue;
+        }
+        if (found.flow != flow && messages > 0) {
+            note(ctx, flow, messages);
+            messages = 0;
+        }
+        flow = found.flow;
+        messages++;
+    }
+    if (messages > 0) {
+        note(ctx, flow, messages);
+    }
+    return rc == MDB_NOTFOUND ? 0 : spool_reader_result(r, spool_error(rc), NULL);
+}
+
 int spool_read_flow(struct spool_reader *r, uint32_t number, struct spool_flow *ret)
 {
     const struct spool_key key = spool_key_flow(number);

@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "engine/config/config.h"
 #include "engine/config/label.h"
-#include "engine/spool/spool_walk.h"
+#include "engine/spool/spool_store.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -94,12 +94,12 @@ void queue_count_doubt(struct queue_count *q)
     q->is_doubted = true;
 }
 
-static void add(struct queue_count *q, struct slice tenant)
+static void add(struct queue_count *q, struct slice tenant, uint64_t count)
 {
     uint64_t hash = hash_of(q, tenant);
     struct slot *s = find_slot(q, hash);
     uint64_t messages = atomic_load_explicit(&s->messages, memory_order_relaxed);
-    atomic_store_explicit(&s->messages, messages + 1, memory_order_relaxed);
+    atomic_store_explicit(&s->messages, messages + count, memory_order_relaxed);
     if (atomic_load_explicit(&s->hash, memory_order_relaxed) == 0) {
         q->used++;
         atomic_store_explicit(&s->hash, hash, memory_order_release); /* see find_slot */
@@ -109,7 +109,7 @@ static void add(struct queue_count *q, struct slice tenant)
 void queue_count_add(struct queue_count *q, struct slice tenant)
 {
     if (q->is_on && q->used <= SLOTS_USED_MAX) {
-        add(q, tenant);
+        add(q, tenant, 1);
     }
 }
 
@@ -135,18 +135,32 @@ static void clear(struct queue_count *q)
     q->is_on = false;
 }
 
+struct walk {
+    struct queue_count *queued;
+    struct spool_reader *reader;
+    int error;
+};
+
+/* A damaged flow has no names. */
+static void note_flow(void *ctx, uint32_t number, uint64_t messages)
+{
+    struct walk *w = ctx;
+    struct spool_flow flow = {.tenant = SLICE("")};
+    int err = spool_read_flow(w->reader, number, &flow);
+    w->error = err != 0 && err != ERR_MISSING && err != ERR_CORRUPT ? err : w->error;
+    if (w->error == 0 && w->queued->used <= SLOTS_USED_MAX) {
+        add(w->queued, err == 0 ? flow.tenant : SLICE(""), messages);
+    }
+}
+
 static int walk(struct queue_count *q, struct spool_reader *reader)
 {
-    struct spool_walk w = {.reader = NULL};
-    struct spool_walked message;
-    int err = spool_walk_begin(&w, reader, 0);
-    while (err == 0 && q->used <= SLOTS_USED_MAX) {
-        err = spool_walk_next(&w, &message);
-        if (err == 0) {
-            add(q, message.envelope.tenant);
-        }
+    struct walk w = {q, reader, 0};
+    int err = 0;
+    for (int c = 0; c < SPOOL_CLASS_COUNT && err == 0; c++) {
+        err = spool_count_flows(reader, (enum spool_class)c, note_flow, &w);
     }
-    return err == ERR_MISSING ? 0 : err;
+    return err != 0 ? err : w.error;
 }
 
 int queue_count_take(struct queue_count *q, struct spool_reader *reader)

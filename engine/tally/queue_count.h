@@ -1,7 +1,9 @@
 /* How many messages each tenant has in the queue, for `queue_limit`: in the tables or in the journal,
- * whatever their states. Counted only where some tenant has a limit: then all queued mail is walked
- * over once, and from then on each reception and each removal moves a number. So the numbers are
- * exact from the first reception after a start, and nothing of them is stored.
+ * whatever their states. Counted only where some tenant has a limit: then the places of all queued
+ * mail, which have the numbers of flows, are walked over once, and from then on each reception and
+ * each removal moves a number. So the numbers are exact from the first reception after a start, and
+ * nothing of them is stored. Mail that goes with another tenant's flow, for want of memory or of
+ * numbers (spool_flow.h), is that one's in the walk.
  *
  * Names match in either case, as sections of tenants do; they are kept as hashes, in a table of
  * QUEUE_COUNT_SLOTS. When three quarters of it are in use the owner counts anew, which leaves tenants
@@ -39,8 +41,8 @@ bool queue_count_is_on(const struct queue_count *q);
 /* Whether to walk over the queue now: the configuration has limits and nothing is counted yet, or
  * the numbers are not right any more. Owner. */
 bool queue_count_is_wanted(const struct queue_count *q, const struct config *c);
-/* Counts all messages of the tables. Owner. errors: ERR_LIMIT: more tenants than there is room for;
- * ERR_AGAIN and others of the store. Nothing is counted then */
+/* Counts all messages of the tables, without a look at them. Owner. errors: ERR_LIMIT: more tenants
+ * than there is room for; ERR_AGAIN and others of the store. Nothing is counted then */
 MUST_USE int queue_count_take(struct queue_count *q, struct spool_reader *reader);
 /* The numbers may be wrong from now on, as messages were lost or are damaged. Owner. */
 void queue_count_doubt(struct queue_count *q);

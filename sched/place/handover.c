@@ -43,7 +43,7 @@ void handover_hold(struct sched *s, struct flow *f, struct connection *c)
 {
     c->flow = f;
     list_push_back(&f->connections, &c->in_flow);
-    flow_hold(s, f, 1);
+    flow_take(s, f);
 }
 
 void handover_release(struct sched *s, struct connection *c)

@@ -353,7 +353,9 @@ void lane_succeed(struct sched *s, struct site_lane *l)
     } else {
         int window =
             feedback_positive(&lane->feedback, site_rule(s, l->site), lane->window, lane->busy);
-        set_lane_window(s, l, window, SCHED_CHANGE_POSITIVE, NULL);
+        if (window != lane->window || window < lane->busy) { /* else it is as it was reviewed */
+            set_lane_window(s, l, window, SCHED_CHANGE_POSITIVE, NULL);
+        }
     }
     debug_record(s, site_key(l->site), lane, true);
 }

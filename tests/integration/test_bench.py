@@ -85,7 +85,23 @@ def test_every_workload_is_described_and_tried(place):
     done = subprocess.run(['/usr/bin/python3', ROOT / 'bench/sluice-bench', 'list'], text=True,
                           capture_output=True, check=True, timeout=60)
     listed = {line for line in done.stdout.splitlines() if line and not line.startswith(' ')}
-    assert listed >= {*SMALL, 'rtt', 'tenants', 'connections', 'injection'}
+    assert listed >= {*SMALL, 'rtt', 'tenants', 'connections', 'injection', 'stage'}
+
+
+def test_each_stage_is_loaded(place):
+    """And what its threads ask of the kernel is counted; a sanitized build has no counter."""
+    counts = os.path.exists(os.path.join(BUILD, 'bench/call_count.so'))
+    report = bench(place.folder, 'stage', '--pairs', '1', '--messages', '300', '--seconds', '1',
+                   '--rate', '200', *(['--calls'] if counts else []))
+    intake, delivery, posted = report['runs']
+    assert [run['case'] for run in report['runs']] == ['intake', 'delivery', 'http']
+    assert intake['recipients'] == delivery['recipients'] == 300
+    assert 0 < posted['recipients'] <= 200
+    assert all(run['figures']['rate'] > 0 for run in report['runs'])
+    if counts:
+        assert intake['calls']['spool-writer']['pwrite64 bytes'] > 300 * 4096
+        assert delivery['calls']['worker']['sendmsg bytes'] > 300 * 4096
+        assert posted['calls']['http']['sendmsg'] >= posted['recipients']
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason='a name server on port 53 needs root')

@@ -88,7 +88,7 @@ def test_off_costs_nothing(place, nats, nodes):
         return [row for row in rows if row[2].split(':')[1] in ports and f'socket:[{row[9]}]' in own]
     assert sockets(member) and not sockets(alone)
     assert 'libnats' in mapped(member) and 'libnats' not in mapped(alone) and 'sluice-cluster' not in mapped(alone)
-    assert 'cluster' in threads(member) and 'cluster' not in threads(alone)
+    assert {'cluster', 'gather'} <= set(threads(member)) and not {'cluster', 'gather'} & set(threads(alone))
     assert len(threads(alone)) < len(threads(member))
     assert b'has no cluster' in alone.command('cluster').stdout
     done = alone.command('cluster', 'forget', 'x')
@@ -506,6 +506,8 @@ def test_lesson(nats, place, report_table):
     def answers(verb, argument, session):
         if verb == 'RCPT' and session.peer[0] == '127.0.0.11':
             return f'554 5.7.1 Service unavailable; Client host [{session.peer[0]}] blocked using zen.test'
+        if verb == 'MAIL' and 'full@' in argument and session.transactions > 0:
+            return '421 4.7.0 Too many messages in this session'
         return None
     receiver = place.receiver(answers=answers)
     settings = {'routes': {'*': ('smtp', receiver.nexthop)},
@@ -543,6 +545,9 @@ def test_lesson(nats, place, report_table):
         taker.wait_events('Reaction', reaction='opened', source='s2', cause='cluster', count=number // 2 + 1)
     assert a.command('lanes', 'pace', site, '7/s', '--source', 's2').returncode == 0
     b.wait_event('Reaction', reaction='paced', source='s2', cause='cluster', value=7)
+    for _ in range(3):
+        submit(a, 'full@a.test', ['c@x.test'], message())
+    b.wait_event('Reaction', reaction='session', source='s2', cause='cluster')
     spans.sort()
     report_table('what one node learns, at another', f'{len(spans)} closures, ms until they hold there: '
                  f'{", ".join(f"{span * 1000:.1f}" for span in spans)}')

@@ -5,9 +5,11 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -291,6 +293,35 @@ def test_servers_go_back(place):
     until(lambda: log_of(daemon)['open'] and not log_of(daemon)['retelling'], lambda: log_of(daemon), 30)
     lose_spool(daemon)
     assert restore(daemon, 'back') == 6
+
+
+def test_disk_is_full_for_long(nats, place):
+    """Results that cannot be committed wait; the log does not get them again and again."""
+    is_full = threading.Event()
+    receiver = place.receiver(answers=lambda verb, argument, session: '451 4.3.0 ' + 'later ' * 100
+                              if verb == '.' and is_full.wait(20) else None)
+    daemon = place.sluice(cluster=log_section('disk-full', nats), routes={'*': ('smtp', receiver.nexthop)},
+                          options={'minimal_backoff_time': '300s', 'maximal_backoff_time': '300s'},
+                          transports={'smtp': {'destination_recipient_limit': 100}})
+    wait_open(daemon)
+    submit(daemon, '', [f'r{i}@x.test' for i in range(1000)], message())
+    until(lambda: not log_of(daemon)['retelling'], lambda: log_of(daemon))
+    time.sleep(0.2)
+    size, limit = os.path.getsize(os.path.join(daemon.spool, 'data.mdb')), resource.RLIMIT_FSIZE
+    _, hard = resource.prlimit(daemon.process.pid, limit)
+    resource.prlimit(daemon.process.pid, limit, (size, hard))
+    is_full.set()
+    daemon.wait_log('commit failed')
+    before = last_place(nats, 'disk-full')
+    time.sleep(2.2)  # four trials
+    assert last_place(nats, 'disk-full') <= before + 1
+    resource.prlimit(daemon.process.pid, limit, (hard, hard))
+    until(lambda: [m['state'] for m in daemon.query('messages')] == ['deferred'], lambda: daemon.query('messages'))
+    until(lambda: not log_of(daemon)['retelling'], lambda: log_of(daemon))
+    lose_spool(daemon)
+    assert restore(daemon, 'disk-full') == 1
+    daemon.start()
+    assert daemon.query('messages')[0]['attempts'] == 1
 
 
 def test_servers_that_take_no_long_frames(place):

@@ -18,6 +18,7 @@ from support.receiver import Receiver
 from support.wait import until
 
 RATE, BURST = 40, 4  # a tenth of a second's worth
+IS_LONG = 'LIMIT_WORLDS' in os.environ
 
 
 @pytest.fixture(scope='module')
@@ -27,12 +28,53 @@ def servers(tmp_path_factory):
     cluster.close()
 
 
+class Crowd(Receiver):
+    """Counts its connections by the node that has them; each message takes it a while."""
+
+    def __init__(self, pause=0.0, heard=None):
+        self.pause, self.heard = pause, heard
+        self.changes = []  # (when, peer, +1 or -1)
+        self.nodes = {}  # by peer
+        super().__init__(answers=self.note)
+
+    def _serve(self, sock, peer):
+        self.changes.append((time.monotonic(), peer, 1))
+        try:
+            super()._serve(sock, peer)
+        finally:
+            self.changes.append((time.monotonic(), peer, -1))
+
+    def note(self, verb, argument, session):
+        if self.heard is not None:
+            self.heard(verb, argument, session)
+        if verb == 'MAIL':
+            self.nodes[session.peer] = re.search(r'@(.*?)\.test>', argument).group(1)
+        elif verb == '.':
+            time.sleep(self.pause)
+
+    def most(self):
+        """At a time, ever."""
+        now = most = 0
+        for _, _, change in sorted(list(self.changes), key=lambda c: c[0]):
+            now += change
+            most = max(most, now)
+        return most
+
+    def used(self, begin, end, node=None):
+        """On average; of one node."""
+        total, changes = 0, list(self.changes)
+        for at, peer, change in changes:
+            if node is None or self.nodes.get(peer) == node:
+                total += change * (end - min(max(at, begin), end))
+        return total / (end - begin)
+
+
 class Counter:
     """What the receiver saw, by the node that sent it."""
 
     def __init__(self, place):
         self.seen = []
-        self.receiver = place.receiver(answers=self.note)
+        self.receiver = place.keep(Crowd(heard=self.note))
 
     def note(self, verb, argument, session):
         if verb == 'MAIL':
@@ -79,66 +121,30 @@ def test_rate_over_nodes(place, servers, report_table):
         until(lambda: is_joined(daemon, *names), daemon.log, 20)
     feed(daemons['rate-a'], 'rate-a', 900)
     until(lambda: counter.seen, daemons['rate-a'].log, 10)
-    time.sleep(5)
-    alone = counter.between(time.monotonic() - 4, time.monotonic())
+    time.sleep(3)
+    alone = counter.between(time.monotonic() - 2, time.monotonic())
     for name in names[1:]:
         feed(daemons[name], name, 400)
     begin = time.monotonic()
     until(lambda: len(counter.between(begin, time.monotonic())) == 3, lambda: f'{counter.seen[-100:]}', 10)
     fair_after = time.monotonic() - begin
     begin = time.monotonic() + 2
-    time.sleep(12)
-    shared = counter.between(begin, begin + 10)
+    span = 10 if IS_LONG else 5
+    time.sleep(2 + span)
+    shared = counter.between(begin, begin + span)
     counter.check(10)
     counter.check(1)
-    report_table('rates', f'40/s: {alone["rate-a"] / 4:.1f}/s by one that is alone; of three in 10 s '
+    report_table('rates', f'40/s: {alone["rate-a"] / 2:.1f}/s by one that is alone; of three in {span} s '
                           f'{", ".join(str(shared[name]) for name in names)}; all had a part after {fair_after:.2f} s')
-    assert alone['rate-a'] >= 0.9 * 4 * RATE, alone
-    assert sum(shared.values()) >= 0.9 * 10 * RATE, shared
-    assert min(shared[name] for name in names) >= 10 * RATE / 3 * 0.5, shared
-
-
-class Crowd(Receiver):
-    """Counts its connections by the node that has them; each message takes it a while."""
-
-    def __init__(self, pause):
-        self.pause, self.changes = pause, []  # (when, session, +1 or -1)
-        self.nodes = {}  # by session
-        super().__init__(answers=self.note)
-
-    def _serve(self, sock, peer):
-        self.changes.append((time.monotonic(), peer, 1))
-        try:
-            super()._serve(sock, peer)
-        finally:
-            self.changes.append((time.monotonic(), peer, -1))
-
-    def note(self, verb, argument, session):
-        if verb == 'MAIL':
-            self.nodes[session.peer] = re.search(r'@(.*?)\.test>', argument).group(1)
-        elif verb == '.':
-            time.sleep(self.pause)
-
-    def most(self):
-        """At a time, ever."""
-        now = most = 0
-        for _, _, change in sorted(list(self.changes), key=lambda c: c[0]):
-            now += change
-            most = max(most, now)
-        return most
-
-    def used(self, begin, end, node=None):
-        """On average; of one node."""
-        total, changes = 0, list(self.changes)
-        for at, peer, change in changes:
-            if node is None or self.nodes.get(peer) == node:
-                total += change * (end - min(max(at, begin), end))
-        return total / (end - begin)
+    assert alone['rate-a'] >= 0.9 * 2 * RATE, alone
+    assert sum(shared.values()) >= 0.9 * span * RATE, shared
+    assert min(shared[name] for name in names) >= span * RATE / 3 * 0.5, shared
 
 
 def test_connections_over_nodes(place, servers, report_table):
     """Four nodes, and receivers that let all of them have 20 connections and 2: never more at a time, and hardly ever
-    fewer; each node has its turn; who joins has its share within five seconds."""
+    fewer; each node has its turn in twenty seconds, of which the short form sees the first half; who joins has its share
+    within five seconds."""
     servers.mend()
     wide, narrow = place.keep(Crowd(0.1)), place.keep(Crowd(0.05))
     names = [f'seat-{x}' for x in 'abcd']
@@ -167,8 +173,9 @@ def test_connections_over_nodes(place, servers, report_table):
     until(lambda: wide.used(time.monotonic() - 0.5, time.monotonic(), names[3]) >= 4.5, lambda: f'{wide.changes[-50:]}', 10)
     joined = time.monotonic() - joined
     begin = time.monotonic() + 1
-    time.sleep(21)
-    end = begin + 20
+    span = 20 if IS_LONG else 12
+    time.sleep(1 + span)
+    end = begin + span
     shares = [wide.used(begin, end, name) for name in names]
     turns = [narrow.used(begin, end, name) for name in names]
     report_table('connections', f'of 20 at most {wide.most()}, on average {wide.used(begin, end):.2f} ('
@@ -176,8 +183,8 @@ def test_connections_over_nodes(place, servers, report_table):
                  f'{narrow.used(begin, end):.2f} ({", ".join(f"{s:.2f}" for s in turns)}); who joined had its share after '
                  f'{joined:.2f} s')
     assert wide.most() <= 20 and narrow.most() <= 2
-    assert wide.used(begin, end) >= 19 and narrow.used(begin, end) >= 1.9
-    assert min(shares) >= 4 and min(turns) > 0.2
+    assert wide.used(begin, end) >= 19 and narrow.used(begin, end) >= 1.7  # a busy machine hands over late
+    assert min(shares) >= 4 and sum(turn > 0.02 for turn in turns) >= (4 if IS_LONG else 3), (shares, turns)
     assert joined < 5
 
 
@@ -213,26 +220,34 @@ def test_without_servers(place, servers):
     Back when they answer."""
     servers.mend()
     counter = Counter(place)
-    free = place.receiver()
+    free, crowd = place.receiver(), place.keep(Crowd(0.5))
     a = place.sluice(start=False, cluster=section('cut-off', servers),
-                     routes={'d.test': ('smtp', counter.receiver.nexthop), '*': ('free', free.nexthop)},
-                     transports={'smtp': {'max_message_rate': f'{RATE}/s'}, 'free': {}}).start()
+                     routes={'d.test': ('smtp', counter.receiver.nexthop), 'c.test': ('crowd', crowd.nexthop),
+                             '*': ('free', free.nexthop)},
+                     transports={'smtp': {'max_message_rate': f'{RATE}/s'}, 'free': {},
+                                 'crowd': {'site_concurrency_limit': 4, 'destination_recipient_limit': 2}}).start()
     until(lambda: is_joined(a, 'cut-off'), a.log, 20)
+    submit(a, 'c@cut-off.test', [f'{r}@c.test' for r in range(200)], message())
     feed(a, 'cut-off', 1500)
-    until(lambda: counter.seen, a.log, 10)
+    until(lambda: counter.seen and crowd.used(time.monotonic() - 0.1, time.monotonic()) == 4, a.log, 10)
     for server in servers.servers:
         server.signal(signal.SIGSTOP)
     begin = time.monotonic()
     until(lambda: not counter.between(time.monotonic() - 1, time.monotonic()), a.log, 15)
     assert 1 < time.monotonic() - begin < 11
+    until(lambda: crowd.used(time.monotonic() - 0.1, time.monotonic()) == 0, a.log, 3)
     submit(a, 'a@a.test', ['r@elsewhere.test'], message())
     a.wait_event('Delivery', 'r@elsewhere.test')
     why = a.command('why', '-d', counter.receiver.nexthop).stdout.decode()
     assert "waits for this node's share of its rate" in why, why
+    why = a.command('why', '-d', crowd.nexthop).stdout.decode()
+    assert "waits for this node's share of the connections" in why and '4 of the site' in why, why
     for server in servers.servers:
         server.signal(signal.SIGCONT)
     until(lambda: counter.between(time.monotonic() - 1, time.monotonic())['cut-off'] >= 0.85 * RATE, a.log, 30)
+    until(lambda: crowd.used(time.monotonic() - 0.1, time.monotonic()) == 4, a.log, 5)
     counter.check(10)
+    assert crowd.most() == 4
 
 
 def test_reload_of_a_rate(place, servers):
@@ -250,9 +265,9 @@ def test_reload_of_a_rate(place, servers):
         daemon.write_config()
         assert daemon.command('reload').returncode == 0
     begin = time.monotonic() + 2
-    time.sleep(8)
-    slow = sum(counter.between(begin, begin + 6).values())
-    assert 0.85 * 6 * 20 <= slow <= 6 * 20 + 2 + 2, slow
+    time.sleep(5)
+    slow = sum(counter.between(begin, begin + 3).values())
+    assert 0.85 * 3 * 20 <= slow <= 3 * 20 + 2 + 2, slow
     del a.transports['smtp']['max_message_rate']
     a.write_config()
     assert a.command('reload').returncode == 0
@@ -260,7 +275,7 @@ def test_reload_of_a_rate(place, servers):
 
 
 class World:
-    """Nodes and servers that come and go, and mail at all of them, under one rate."""
+    """Nodes and servers that come and go, and mail at all of them, under one rate and one limit of connections."""
 
     def __init__(self, rng, daemons, servers):
         self.rng, self.daemons, self.servers = rng, daemons, servers
@@ -295,16 +310,16 @@ class World:
 
 
 def test_random(place, servers):
-    """LIMIT_WORLDS, LIMIT_SEED: how many worlds of 20 steps, and the first one's number. One of the nodes may stand
-    still and wake: then its part counts twice for a moment."""
+    """LIMIT_WORLDS, LIMIT_SEED: how many worlds of 20 steps, and the first one's number; else one of 12. One of the nodes
+    may stand still and wake: then its part counts twice for a moment."""
     first = int(os.environ.get('LIMIT_SEED', '1'))
     for seed in range(first, first + int(os.environ.get('LIMIT_WORLDS', '1'))):
         servers.mend()
         counter, rng = Counter(place), random.Random(seed)
         names = [f'w{seed}-{x}' for x in 'abc']
-        daemons = {name: node(place, servers, counter, name).start() for name in names}
+        daemons = {name: node(place, servers, counter, name, site_concurrency_limit=5).start() for name in names}
         world = World(rng, daemons, servers)
-        for _ in range(20):
+        for _ in range(20 if IS_LONG else 12):
             world.step()
         for name in sorted(world.asleep):
             daemons[name].signal(signal.SIGCONT)
@@ -316,28 +331,30 @@ def test_random(place, servers):
                 daemon.wait_empty(120)
             except AssertionError:
                 raise AssertionError(f'seed {seed}, {name}: {world.log}\n{daemon.log()}') from None
-        counter.check(10, slack=2 + (BURST + RATE if any(act == 'sleep' for act, _ in world.log) else 0))
+        has_slept = any(act == 'sleep' for act, _ in world.log)
+        counter.check(10, slack=2 + (BURST + RATE if has_slept else 0))
+        assert counter.receiver.most() <= (10 if has_slept else 5), (seed, world.log)
         for daemon in daemons.values():
             daemon.stop()
 
 
 def test_slow_rate(place, servers):
-    """One in twenty seconds: the first at once, whichever node has it; the next twenty seconds later, and not twenty
-    seconds after it was asked for."""
+    """One in ten seconds: the first at once, whichever node has it; the next ten seconds later, and not ten seconds after
+    it was asked for."""
     servers.mend()
     counter = Counter(place)
     names = ['slow-a', 'slow-b']
-    a, b = daemons = [node(place, servers, counter, name, max_message_rate='3/min').start() for name in names]
+    a, b = daemons = [node(place, servers, counter, name, max_message_rate='6/min').start() for name in names]
     for daemon in daemons:
         until(lambda: is_joined(daemon, *names), daemon.log, 20)
     begin = time.monotonic()
     feed(a, 'slow-a', 1)
     until(lambda: len(counter.seen) == 1, a.log, 3)
-    time.sleep(8)
+    time.sleep(4)
     feed(b, 'slow-b', 1)
     until(lambda: len(counter.seen) == 2, b.log, 20)
-    assert counter.seen[1][0] - counter.seen[0][0] >= 19
-    assert counter.seen[1][0] - begin <= 24
+    assert counter.seen[1][0] - counter.seen[0][0] >= 9
+    assert counter.seen[1][0] - begin <= 13.5
 
 
 def test_servers_that_lost_all(place, servers):
@@ -361,7 +378,7 @@ def test_servers_that_lost_all(place, servers):
     for daemon in daemons:
         until(lambda: is_joined(daemon, *names), daemon.log, 20)
     until(lambda: 'kept' in str(c.query('orders')), c.log, 10)
-    numbers = {row['number'] for row in a.query('cluster') if 'number' in row}
+    numbers = {row['number'] for row in a.query('cluster') if row.get('node') in names}
     assert len(numbers) == 3, a.query('cluster')
     feed(c, names[2], 200)
     until(lambda: len(counter.between(time.monotonic() - 1, time.monotonic())) == 3, c.log, 10)

@@ -109,7 +109,7 @@ static void what_cannot_be_is_refused(void **state)
         {.kind = LIMIT_REACTED_PACE, .value = NAN},
         {.kind = LIMIT_REACTED_PACE, .value = HUGE_VAL},
         {.kind = LIMIT_REACTED_PACE, .value = 1, .unit = 3},
-        {.kind = LIMIT_REACTED_SESSION, .value = 1},
+        {.kind = LIMIT_REACTED_PAUSE, .span = HOUR},
         {.kind = LIMIT_REACTED_COUNT},
     };
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -122,6 +122,69 @@ static void what_cannot_be_is_refused(void **state)
     end_bed(&b);
 }
 
+static void the_lower_ceiling_holds(void **state)
+{
+    struct bed b;
+    struct limit_change change;
+    struct limit_lesson most = {
+        .kind = LIMIT_REACTED_CONNECTIONS, .value = 5, .text = SLICE("421 no")};
+    struct limit_lesson session = {.kind = LIMIT_REACTED_SESSION, .value = 20};
+    (void)state;
+    make_bed(&b);
+    struct limits_hold *h = hold(&b, 0, "ip1", "site", NULL);
+    assert_int_equal(obey(&b, "ip1", &most), 0);
+    assert_int_equal(newest(&b).kind, LIMIT_REACTED_CONNECTIONS);
+    assert_int_equal(newest(&b).cause, LIMIT_DONE_BY_PEER);
+    assert_string_equal(newest(&b).text, "421 no");
+    assert_int_equal(obey(&b, "ip1", &session), 0);
+    assert_true(last_change(&b, 0, &change));
+    assert_int_equal(change.state.most_connections, 5);
+    assert_int_equal(change.state.most_messages, 20);
+    uint64_t before = limits_reaction_end(b.limits);
+    most.value = 6;
+    assert_int_equal(obey(&b, "ip1", &most), 0);
+    assert_int_equal(limits_reaction_end(b.limits), before);
+    most.value = 2;
+    assert_int_equal(obey(&b, "ip1", &most), 0);
+    assert_true(last_change(&b, 0, &change));
+    assert_int_equal(change.state.most_connections, 2);
+    for (unsigned i = 0; i < 3; i++) {
+        most.value = (double[]){0, 1e9, NAN}[i];
+        assert_int_equal(obey(&b, "ip1", &most), ERR_SYNTAX);
+    }
+    limits_release(h, b.now);
+    end_bed(&b);
+}
+
+static void a_destination_avoids_the_lane(void **state)
+{
+    struct bed b;
+    struct limit_change change;
+    struct limit_lesson closed = {.kind = LIMIT_REACTED_CLOSED_DESTINATION,
+                                  .span = HOUR,
+                                  .text = SLICE("550 not you"),
+                                  .destination = SLICE("a.example")};
+    (void)state;
+    make_bed(&b);
+    struct limits_hold *h = hold(&b, 0, "ip1", "site", NULL);
+    assert_int_equal(obey(&b, "ip1", &closed), 0);
+    assert_true(last_change(&b, 0, &change));
+    assert_int_equal(change.kind, LIMIT_CLOSED_DESTINATION);
+    assert_string_equal(change.destination, "a.example");
+    assert_true(change.state.until == b.now + HOUR);
+    struct limit_reaction r = newest(&b);
+    assert_int_equal(r.kind, LIMIT_REACTED_CLOSED_DESTINATION);
+    assert_string_equal(r.destination, "a.example");
+    uint64_t before = limits_reaction_end(b.limits);
+    closed.span = MINUTE; /* here it is for longer */
+    assert_int_equal(obey(&b, "ip1", &closed), 0);
+    assert_int_equal(limits_reaction_end(b.limits), before);
+    closed.destination = SLICE("");
+    assert_int_equal(obey(&b, "ip1", &closed), ERR_SYNTAX);
+    limits_release(h, b.now);
+    end_bed(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +192,8 @@ int main(void)
         cmocka_unit_test(a_lane_is_made),
         cmocka_unit_test(the_slower_pace_holds),
         cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(the_lower_ceiling_holds),
+        cmocka_unit_test(a_destination_avoids_the_lane),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,10 +79,9 @@ struct node {
     struct limits_hold *h;
 };
 
-/* A node with mail for a lane of a thousand messages a day. The clock is real: only spans matter. */
-static void set_up_node(struct node *n)
+/* A node with nothing to send. The clock is real: only spans matter. */
+static void set_up_idle(struct node *n)
 {
-    const struct limit_rules rules = {.lane.quota = per(1000, DAY)};
     memset(&server, 0, sizeof(server));
     make_bed(&n->b);
     n->b.now = clock_mono();
@@ -90,6 +89,14 @@ static void set_up_node(struct node *n)
     n->s.wake = ignore;
     limits_part_begin(n->b.limits, ignore, NULL);
     assert_int_equal(shared_limits_open(&n->s, (struct cluster_client *)&server), 0);
+    n->h = NULL;
+}
+
+/* One with mail for a lane of a thousand messages a day. */
+static void set_up_node(struct node *n)
+{
+    const struct limit_rules rules = {.lane.quota = per(1000, DAY)};
+    set_up_idle(n);
     n->h = hold(&n->b, 0, "ip1", "site", &rules);
     assert_int_equal(lend(&n->b, n->h, 1).why, LIMIT_BY_SHARE);
 }
@@ -160,6 +167,22 @@ static void a_chunk_is_taken_before_it_is_used(void **state)
     tear_down_node(&n);
 }
 
+/* Who dies takes no more than one with him. */
+static void none_is_taken_before_somebody_lacks_it(void **state)
+{
+    struct node n;
+    (void)state;
+    set_up_node(&n);
+    work(&n, false);
+    assert_int_equal(lend(&n.b, n.h, 10).messages, 10);
+    work(&n, false);
+    assert_string_equal(server.text, "1 10");
+    assert_int_equal(lend(&n.b, n.h, 1).messages, 0);
+    work(&n, false);
+    assert_string_equal(server.text, "1 20");
+    tear_down_node(&n);
+}
+
 static void what_was_not_used_goes_back(void **state)
 {
     struct node n;
@@ -218,12 +241,37 @@ static void without_servers_it_uses_what_it_has(void **state)
     tear_down_node(&n);
 }
 
+/* That of a domain inside a provider, which nobody holds. */
+static void a_domain_takes_chunks_too(void **state)
+{
+    struct node n;
+    const struct limit_domain domain = {SLICE("a.test"), per(200, DAY), 1};
+    struct limit_domain_answer answer;
+    (void)state;
+    set_up_idle(&n);
+    limits_domain_take(n.b.limits, &domain, n.b.now, n.b.wall, &answer);
+    assert_true(!answer.is_taken && answer.until > n.b.now && answer.until < n.b.now + MINUTE);
+    work(&n, false);
+    for (unsigned i = 0; i < 2; i++) { /* a hundredth */
+        limits_domain_take(n.b.limits, &domain, n.b.now, n.b.wall, &answer);
+        assert_true(answer.is_taken);
+    }
+    limits_domain_take(n.b.limits, &domain, n.b.now, n.b.wall, &answer);
+    assert_false(answer.is_taken);
+    limits_domain_give_back(n.b.limits, domain.name, n.b.wall);
+    limits_domain_take(n.b.limits, &domain, n.b.now, n.b.wall, &answer);
+    assert_true(answer.is_taken);
+    tear_down_node(&n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chunk_is_taken_before_it_is_used),
+        cmocka_unit_test(none_is_taken_before_somebody_lacks_it),
         cmocka_unit_test(what_was_not_used_goes_back),
         cmocka_unit_test(what_was_known_counts),
+        cmocka_unit_test(a_domain_takes_chunks_too),
         cmocka_unit_test(without_servers_it_uses_what_it_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
