@@ -38,6 +38,7 @@
 #include "engine/schedule/sched_thread.h"
 #include "engine/signer/signer.h"
 #include "engine/slow_clerk.h"
+#include "engine/spool/spool_aside.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
@@ -402,6 +403,7 @@ static int build_threads(struct engine *e)
  * exits at once, and the spool is as good as after a crash. */
 static int start_threads(struct engine *e)
 {
+    nodes_when_taken(e->nodes, drain_taken);
     int err = spool_writer_start(e->writer);
     if (err == 0 && e->feed != NULL) {
         err = event_feed_start(e->feed);
@@ -464,7 +466,8 @@ static bool is_quiet_engine(const struct engine *e)
 
 static void wait_until_quiet(const struct engine *e)
 {
-    usec_t deadline = clock_mono() + e->settings->config->shutdown_timeout;
+    bool is_taken = atomic_load_explicit(&e->taken_by, memory_order_relaxed) != 0;
+    usec_t deadline = clock_mono() + (is_taken ? 0 : e->settings->config->shutdown_timeout);
     const struct timespec tick = {.tv_nsec = 5000000};
     while (!is_quiet_engine(e) && clock_mono() < deadline) {
         (void)nanosleep(&tick, NULL); /* a signal only shortens it */
@@ -772,8 +775,15 @@ int engine_run(const struct config *config, const struct engine_host *host)
         log_info("stopping");
         stop_threads(e);
     }
+    uint16_t taken_by = atomic_load_explicit(&e->taken_by, memory_order_relaxed);
+    uint16_t number = atomic_load_explicit(&e->node_number, memory_order_relaxed);
     free_all(e);
     rcu_stop();
+    if (taken_by != 0) {
+        char text[256];
+        int err = spool_set_aside(config->spool.path, config->spool.map_size, number, text);
+        log_warning("take-over: %s%s", text, err == 0 ? "" : "; the next start tries it again");
+    }
     if (code == EX_OK) {
         log_info("stopped: %llu received, %llu delivered, %llu deferred, %llu failed",
                  (unsigned long long)e->received, (unsigned long long)e->delivered,

@@ -173,7 +173,9 @@ static void go_to_next(struct sweeper *s)
 
 static bool is_of_part(const struct sweep_walk *s, uint64_t id)
 {
-    return id < s->end && (id * 0x9E3779B97F4A7C15u >> 32) % s->parts == s->part;
+    const int node = SPOOL_NODE_SHIFT; /* what was taken over has ids of its own node */
+    bool is_there = id < s->end || id >> node != s->end >> node;
+    return is_there && (id * 0x9E3779B97F4A7C15u >> 32) % s->parts == s->part;
 }
 
 /* Notes that the message was found in this part. false when it was found before, or when there is

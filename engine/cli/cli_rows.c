@@ -355,15 +355,15 @@ const struct cli_row cli_rows[] = {
          "TEXT in\ntheir name. Those without mail are remembered for lane_memory.\n"},
     {.name = "cluster",
      .run = cli_cluster,
-     .operands = "[forget NODE]",
+     .operands = "[adopt NODE | forget NODE]",
      .operands_max = 2,
      .operand_kind = CLI_TEXT,
-     .verbs = "forget",
+     .verbs = "adopt|forget",
      .summary = "the nodes of the cluster, as this one sees them",
      .help =
          "alive: its entry changed within 10 seconds; late, lapsed and gone: not for 10, 45 and 60 "
-         "seconds;\nleft: it was stopped in order. `forget` takes the entry of a node away that "
-         "left or is gone.\n"},
+         "seconds;\nleft: it was stopped in order. `adopt` has this node take over the mail of one "
+         "that left\nor is gone, from its log; `forget` takes the entry of such a node away.\n"},
     {.name = "lanes",
      .run = cli_lanes,
      .operands = "[TEXT | open SITE | close SITE | pace SITE RATE]",

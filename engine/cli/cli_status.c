@@ -1,5 +1,5 @@
 /* `sluice status`: the totals of the daemon (status_report.h). `sluice cluster`: the nodes beside it, and
- * `forget` (nodes_report.h). */
+ * `adopt` and `forget` (nodes_report.h). */
 #include "engine/cli/api_client.h"
 #include "engine/cli/cli.h"
 #include "engine/cli/cli_table.h"
@@ -156,17 +156,18 @@ static void add_node(void *ctx, const json_t *o)
     list->expired += number_of(o, "expired");
 }
 
-static int forget_one(const struct cli *cli, const char *node)
+/* DELETE: forget it; POST: take its mail over */
+static int order_one(const struct cli *cli, const char *method, const char *node)
 {
     struct api_answer a = {.status = 0};
     struct buf url;
     buf_init(&url, 0);
     api_client_url(&url, "/v1/cluster/", node);
-    int code = url.failed ? EX_OSERR : api_client_call(cli, "DELETE", url.data, NULL, &a);
+    int code = url.failed ? EX_OSERR : api_client_call(cli, method, url.data, NULL, &a);
     if (code == 0 && cli->is_json) {
         (void)fwrite(a.body.data, 1, a.body.len, cli->out); /* flushed and checked by cli_main */
     } else if (code == 0) {
-        (void)fputs("forgotten: ", cli->out);
+        (void)fputs(method[0] == 'D' ? "forgotten: " : "taking over: ", cli->out);
         cli_print_safe(cli->out, node);
         (void)fputc('\n', cli->out);
     }
@@ -185,12 +186,14 @@ int cli_cluster(const struct cli *cli, const struct cli_args *args)
     };
     struct node_list list = {.messages = 0};
     struct buf url;
-    if (args->argc > 0 && (strcmp(args->argv[0], "forget") != 0 || args->argc != 2)) {
-        (void)fprintf(cli->err, "sluice cluster: nothing, or forget NODE\n");
+    bool is_adopt = args->argc > 0 && strcmp(args->argv[0], "adopt") == 0;
+    if (args->argc > 0 &&
+        ((!is_adopt && strcmp(args->argv[0], "forget") != 0) || args->argc != 2)) {
+        (void)fprintf(cli->err, "sluice cluster: nothing, adopt NODE or forget NODE\n");
         return EX_USAGE;
     }
     if (args->argc == 2) {
-        return forget_one(cli, args->argv[1]);
+        return order_one(cli, is_adopt ? "POST" : "DELETE", args->argv[1]);
     }
     buf_init(&url, 0);
     api_client_url(&url, "/v1/cluster", "");

@@ -32,6 +32,7 @@ static bool is_item_right(const struct log_item *item)
     bool has_bytes = item->bytes.len > 0;
     switch (item->kind) {
     case LOG_ITEM_RECEPTION:
+        return item->id > 0 && item->number <= UINT16_MAX && has_bytes;
     case LOG_ITEM_RETRY:
     case LOG_ITEM_SIGNING:
         return item->id > 0 && item->number == 0 && has_bytes;
@@ -47,7 +48,8 @@ static bool is_item_right(const struct log_item *item)
     case LOG_ITEM_BOUND:
         return item->number == 0 && !has_bytes;
     case LOG_ITEM_ADOPTED:
-        return item->id > 0 && item->number > 0 && item->number <= UINT16_MAX && !has_bytes;
+        return item->id > 0 && item->number > 0 && item->number <= UINT16_MAX &&
+               (!has_bytes || item->bytes.len == LOG_CARRIED_BYTES);
     case LOG_ITEM_FENCE:
         return item->id == 0 && item->number > 0 && item->number <= UINT16_MAX && !has_bytes;
     case LOG_ITEM_NONE:

@@ -20,19 +20,23 @@
 #define LOG_FRAME_HEAD      23 /* bytes: version, node, epoch, serial, bytes of all items */
 #define LOG_FRAME_OVERHEAD  (LOG_FRAME_HEAD + 8)
 #define LOG_FRAME_BYTES_MAX (512U * 1024) /* with head and checksum */
-#define LOG_ITEM_HEAD       17            /* bytes: kind, id, number, length */
+#define LOG_CARRIED_BYTES   2
+#define LOG_ITEM_HEAD       17 /* bytes: kind, id, number, length */
 
 enum log_item_kind {
     LOG_ITEM_NONE,       /* no item has it */
-    LOG_ITEM_RECEPTION,  /* id; bytes: the spool's record of the message */
+    LOG_ITEM_RECEPTION,  /* id; number of the spool whose log it was adopted from, or 0; bytes: the
+                          * spool's record of the message */
     LOG_ITEM_BODY,       /* id; number of the chunk; bytes: a piece of a large body */
     LOG_ITEM_RECIPIENTS, /* id; number of the batch; bytes: packed recipients of a large envelope */
     LOG_ITEM_RESULT,     /* id; number of the recipient; bytes: 1, the spool's state of it */
     LOG_ITEM_RETRY,      /* id; bytes: the spool's retry record */
     LOG_ITEM_SIGNING,    /* id; bytes: the spool's record of its signatures */
     LOG_ITEM_DONE,       /* id: nothing of it is to be delivered any more */
-    LOG_ITEM_ADOPTED,    /* id: sequence up to which the log of node `number` was taken over */
-    LOG_ITEM_FENCE,    /* number: the node that holds the log from here on; alone, with serial 0 */
+    LOG_ITEM_ADOPTED,    /* id: of the message up to which the log of spool `number` was adopted, or
+                        * ADOPTION_DONE; bytes: number of the spool whose own mark this was, which
+                        * counts once that spool's log is ADOPTION_DONE, or empty */
+    LOG_ITEM_FENCE,    /* number: the spool that holds the log from here on; alone, with serial 0 */
     LOG_ITEM_REASON,   /* id; number of the recipient; bytes: the spool's record: state and reply */
     LOG_ITEM_NOTIFIED, /* id: its sender was told of the failures that it has reasons for */
     LOG_ITEM_BOUND,    /* id: how many deliveries a crash of its writer may repeat, 0 as well */
@@ -47,7 +51,7 @@ struct log_item {
 };
 
 struct log_frame {
-    uint16_t node; /* whose log it is, at least 1 */
+    uint16_t node; /* number of the spool whose log it is, at least 1 */
     struct log_frame_id id;
     struct slice items;
 };

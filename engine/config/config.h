@@ -90,12 +90,15 @@ struct config_tls_report {
     usec_t spread;
 };
 
+enum config_takeover { CONFIG_TAKEOVER_AUTOMATIC, CONFIG_TAKEOVER_MANUAL };
+
 /* `cluster {}`. Without `node` there is none. */
 struct config_cluster {
     char *node, *credentials, *tls_ca_file, *tls_certificate, *tls_key, *module; /* or NULL */
     struct config_texts servers, monitors;
     int replicas;
     bool has_log;
+    enum config_takeover takeover;
     uint64_t max_bytes; /* of the log */
 };
 

@@ -56,6 +56,7 @@ static const char *stray_option(const struct config_cluster *k)
         {"tls_certificate", k->tls_certificate != NULL},
         {"tls_key", k->tls_key != NULL},
         {"log", k->has_log},
+        {"takeover", k->takeover != CONFIG_TAKEOVER_AUTOMATIC},
         {"module", k->module != NULL},
     };
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
@@ -81,6 +82,11 @@ static void check_node(struct config_loader *l, const struct config_cluster *k)
         const char *is = k->tls_key != NULL ? "tls_key" : "tls_certificate";
         config_complain(l, place_of(l, is), is, "it needs %s beside it; write both, or none",
                         k->tls_key != NULL ? "tls_certificate" : "tls_key");
+    }
+    if (k->takeover != CONFIG_TAKEOVER_AUTOMATIC && !k->has_log) {
+        config_complain(
+            l, place_of(l, "takeover"), "takeover",
+            "without log there is nothing to take over; write log = yes, or leave it out");
     }
     if (k->replicas % 2 == 0) {
         config_complain(l, place_of(l, "replicas"), "replicas",

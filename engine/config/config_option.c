@@ -10,6 +10,7 @@
 #include <limits.h>
 
 static const char *const webhook_choices[] = {"ndjson", "array", NULL};
+static const char *const takeover_choices[] = {"automatic", "manual", NULL};
 static const char *const received_choices[] = {"yes", "no", "anonymous", NULL};
 static const char *const class_choices[] = {"urgent", "normal", "bulk", NULL};
 static const char *const canonicalization_choices[] = {"relaxed/relaxed", "relaxed/simple",
@@ -190,6 +191,12 @@ const struct config_option config_options[] = {
         "Have every change of the queue stored by the servers before it is acknowledged: a message "
         "is accepted when it is on this disk and on a majority of the servers, so that losing mail "
         "takes both. `sluice repair --from-log` makes a spool of it."),
+    CHOICE("takeover", CLUSTER(takeover), "automatic", takeover_choices,
+           "With `log`: what becomes of a node's mail when it is not heard for 60 s. `automatic`: "
+           "another node takes it over, and delivers it; a node that is cut off from the servers "
+           "delivers nothing after 45 s. `manual`: it waits for the node, or for `sluice cluster "
+           "adopt`, and a node that is cut off delivers to the bound of what a crash may repeat. "
+           "The same at all nodes."),
     SIZE(
         "max_bytes", CLUSTER(max_bytes), "4G", MEGA(256),
         "The most that this node's log takes on each server. New mail is refused with 452 while "

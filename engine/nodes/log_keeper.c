@@ -10,7 +10,9 @@
 #include "engine/cluster/log_frame.h"
 #include "engine/cluster/log_prefix.h"
 #include "engine/nodes/log_owner.h"
+#include "engine/nodes/node_lease.h"
 #include "engine/replica/replica.h"
+#include "engine/state/engine.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -63,17 +65,44 @@ static int find_stream(struct log_keeper *k, struct cluster_log_state *ret)
     return err;
 }
 
-static void end_for_good(struct log_keeper *k, const char *holder)
+static void end_for_good(struct log_keeper *k)
 {
     k->is_ended = true;
-    if (holder != NULL) {
-        log_error("log: node %s has taken over the log of %s; no mail is accepted or delivered",
-                  holder, k->node.name);
-    } else {
-        log_error("log: another process writes the log of node %s; no mail is accepted or "
-                  "delivered until it has ended and this daemon is started again",
-                  k->node.name);
+    log_error("log: another process writes the log of node %s; no mail is accepted", k->node.name);
+}
+
+/* Who has it. */
+static void look_at_owner(struct log_keeper *k)
+{
+    struct cluster_client *client = k->node.client(k->node.ctx);
+    struct log_owner owner;
+    usec_t now = clock_mono();
+    if (client == NULL || k->node.spool == 0 || now < k->next_try) {
+        return;
     }
+    k->next_try = now + LOOK;
+    int err = log_owner_get(k->node.module, client, k->node.spool, &owner);
+    if (err == 0 && (owner.holder != k->node.spool || owner.is_adopted)) {
+        node_lease_taken(k->node.lease, owner.holder);
+    }
+}
+
+/* The key before the stream: none is made for a log that others have. When the key was lost, a stream
+ * that is there shows that nobody has adopted it, and so does a lease that never ran out while this
+ * process had it. errors: ERR_LOCKED, ERR_MISSING; of the module */
+static int look_at_key(struct log_keeper *k, struct cluster_client *client, uint16_t number,
+                       struct log_owner *ret, bool *ret_may_create)
+{
+    struct cluster_log_state state;
+    int err = log_owner_get(k->node.module, client, number, ret);
+    if (err == ERR_MISSING) {
+        bool is_sure = k->made != 0 && !engine_lease_is_over(k->node.engine);
+        err = k->node.spool == 0 || is_sure ? 0 : k->module->look(k->log, &state);
+        *ret_may_create = err == 0;
+    } else if (err == 0 && (ret->holder != number || ret->is_adopted)) {
+        err = ERR_LOCKED;
+    }
+    return err;
 }
 
 /* errors: of the module; ERR_AGAIN: the node has not joined, or others were faster */
@@ -83,20 +112,26 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
     struct cluster_log_state state;
     struct log_owner owner;
     uint64_t place = 0, last = 0;
-    if (client == NULL || number == 0) {
+    if (client == NULL || number == 0 || (k->node.spool != 0 && number != k->node.spool)) {
         return ERR_AGAIN;
     }
-    int err = k->log != NULL ? 0 : k->module->open(&k->node.options, k->node.name, &k->log);
+    char name[LOG_OWNER_NAME_SIZE];
+    bool may_create = false;
+    log_owner_name(number, name);
+    int err = k->log != NULL ? 0 : k->module->open(&k->node.options, name, &k->log);
     if (err == 0 && !k->module->is_connected(k->log)) {
         err = ERR_CLOSED;
     } else if (err == 0 && !k->module->takes(k->log, LOG_FRAME_BYTES_MAX)) {
         err = -EMSGSIZE; /* else the first long batch would never be stored */
     }
+    err = err != 0 ? err : look_at_key(k, client, number, &owner, &may_create);
     err = err != 0 ? err : find_stream(k, &state);
     err = err != 0 ? err : log_owner_last_epoch(k->module, k->log, &state, &last);
-    err = err != 0 ? err : log_owner_begin(k->node.module, client, k->node.name, last, &owner);
+    err =
+        err != 0 ? err : log_owner_begin(k->node.module, client, number, may_create, last, &owner);
     if (err == ERR_LOCKED) {
-        end_for_good(k, owner.holder);
+        k->is_ended = true;
+        node_lease_taken(k->node.lease, owner.holder);
     }
     if (err != 0) {
         return err;
@@ -116,15 +151,20 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
     k->made = state.made;
     k->reported = 0;
     k->is_open = true;
-    log_info("log: epoch %llu of node %s begins at place %llu", (unsigned long long)owner.epoch,
-             k->node.name, (unsigned long long)place);
+    k->node.spool = number;
+    log_info("log: epoch %llu of log %u of node %s begins at place %llu",
+             (unsigned long long)owner.epoch, number, k->node.name, (unsigned long long)place);
     replica_set_size(k->replica, state.bytes); /* before it judges what has room */
+    engine_number_ids(k->node.engine, number);
     replica_open(k->replica, number, owner.epoch, place);
     return 0;
 }
 
 static const char *text_of(int err)
 {
+    if (err == ERR_MISSING) {
+        return "the servers know nothing of it, but this spool had one";
+    }
     if (err == -EMSGSIZE) {
         return "max_payload of the servers must be 1 MB, as it is by default";
     }
@@ -230,7 +270,7 @@ static void look_there(struct log_keeper *k)
         const struct log_frame_id none = {0, 0}; /* void for all */
         log_prefix_found(&k->prefix, place, is_frame ? &frame.id : &none);
         if (k->prefix.mode == LOG_FENCED) {
-            end_for_good(k, NULL);
+            end_for_good(k);
         }
     } else if (err == ERR_MISSING) {
         err = k->module->look(k->log, &state);
@@ -239,7 +279,7 @@ static void look_there(struct log_keeper *k)
         } else if (err == 0 && (state.last < place || state.first > place)) {
             log_prefix_nothing(&k->prefix, place, state.last);
             if (k->prefix.mode == LOG_FENCED) {
-                end_for_good(k, NULL);
+                end_for_good(k);
             }
         }
     }
@@ -278,6 +318,9 @@ static usec_t work(struct log_keeper *k)
 {
     if (!k->is_open) {
         try_to_begin(k);
+        if (k->is_ended) {
+            look_at_owner(k);
+        }
         return k->is_ended ? LOOK : RETRY;
     }
     usec_t now = clock_mono();

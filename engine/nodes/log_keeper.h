@@ -8,13 +8,18 @@
 
 #include <stdint.h>
 
+struct engine;
 struct log_keeper;
+struct node_lease;
 struct replica;
 
 /* What the keeper needs of its node; each is called by the thread `log`. */
 struct log_keeper_node {
+    struct engine *engine;
+    struct node_lease *lease; /* hears that another has the log */
     struct replica *replica;
     const char *name;
+    uint16_t spool;     /* its number as found at the start; 0: it has none, and had no log */
     uint64_t max_bytes; /* of the log */
     struct cluster_options options;
     const struct cluster_module *module;

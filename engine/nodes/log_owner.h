@@ -1,38 +1,61 @@
-/* Whose a node's log is: a key of the bucket `sluice_owner` for each node, changed by compare-and-set
- * only. Its value is `VERSION EPOCH HOLDER`: who writes frames of that epoch into the log of the
- * node that the key names. */
+/* Whose a spool's log is: a key of the bucket `sluice_owner` for each spool that ever had one, named
+ * by its number, changed by compare-and-set only. Its value is `VERSION EPOCH HOLDER`, and ` adopted`
+ * behind it when nothing of the log is needed any more: the spool with number HOLDER writes frames of
+ * that epoch into it. A key is never removed: a spool that returns after years must find that it was
+ * taken over. */
 #ifndef ENGINE_LOG_OWNER_H
 #define ENGINE_LOG_OWNER_H
 
 #include "base/attr.h"
 #include "engine/nodes/cluster_log_module.h"
-#include "engine/nodes/node_entry.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#define LOG_OWNER_BUCKET  "sluice_owner"
-#define LOG_OWNER_VERSION 1U
+#define LOG_OWNER_BUCKET    "sluice_owner"
+#define LOG_OWNER_VERSION   1U
+#define LOG_OWNER_NAME_SIZE 8U
 
 struct log_owner {
     uint64_t epoch;
-    char holder[NODE_ENTRY_NAME_MAX + 1];
+    uint16_t holder; /* number of a spool; its own until it was taken over */
+    bool is_adopted;
 };
+
+/* The key of a spool's log, which is also the log's name. */
+void log_owner_name(uint16_t number, char ret[static LOG_OWNER_NAME_SIZE]);
 
 /* errors: ERR_SYNTAX: it is none, or of a later version */
 MUST_USE int log_owner_read(struct slice value, struct log_owner *ret);
 
-/* The epoch of the last frame of a log; 0: it has none. errors: of the module */
+/* errors: ERR_MISSING, ERR_SYNTAX; of the module */
+MUST_USE int log_owner_get(const struct cluster_module *m, struct cluster_client *client,
+                           uint16_t number, struct log_owner *ret);
+
+/* The epoch of the last frame of a log; 0: it has none. errors: ERR_LOCKED: that frame is the fence of
+ * who took the log over; of the module */
 MUST_USE int log_owner_last_epoch(const struct cluster_log_module *m, struct cluster_log *log,
                                   const struct cluster_log_state *state, uint64_t *ret);
 
-/* Begin the next epoch of the node's own log, whose holder it must be or become. Waits for servers;
- * one thread.
+/* Begin the next epoch of the spool's own log. Waits for servers; one thread.
  *
- * last    epoch of the last frame: the next one is greater, also when the key was lost, as readers
- *         take a lesser one for void
- * errors  ERR_LOCKED: another node has it, *ret says which; ERR_AGAIN: somebody changes it now;
- *         ERR_SYNTAX: the key's value is none; of the module */
+ * may_create  a key is made where there is none
+ * last        epoch of the last frame: the next one is greater, also when the key was lost, as readers
+ *             take a lesser one for void
+ * errors    ERR_LOCKED: another one has it, *ret says which; ERR_MISSING: there is no key, so the
+ *           servers have lost what they knew; ERR_AGAIN: somebody changes it now; ERR_SYNTAX: the
+ *           key's value is none; of the module */
 MUST_USE int log_owner_begin(const struct cluster_module *m, struct cluster_client *client,
-                             const char *node, uint64_t last, struct log_owner *ret);
+                             uint16_t number, bool may_create, uint64_t last,
+                             struct log_owner *ret);
+
+/* Begin the next epoch of another's log, or have nothing of it needed any more.
+ *
+ * was       what the key must say now
+ * is        what it is to say
+ * errors    ERR_AGAIN: it says something else by now; of the module */
+MUST_USE int log_owner_swap(const struct cluster_module *m, struct cluster_client *client,
+                            uint16_t number, const struct log_owner *was,
+                            const struct log_owner *is);
 
 #endif

@@ -3,10 +3,11 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/cluster/log_frame.h"
 #include "engine/config/config.h"
 #include "engine/nodes/cluster_loader.h"
 #include "engine/nodes/log_owner.h"
+#include "engine/nodes/node_numbers.h"
+#include "engine/nodes/taken_log.h"
 #include "engine/replica/replay.h"
 
 #include <errno.h>
@@ -26,10 +27,13 @@
 struct restore {
     const struct config *config;
     const char *node;
+    uint16_t number; /* of the node's spool */
     const struct cluster_module *module;
     const struct cluster_log_module *log_module;
+    struct cluster_options options;
     struct cluster_client *client;
     struct cluster_log *log;
+    struct taken_log taken;
     char folder[4096];
     struct log_restore *figures;
     char *text;
@@ -37,8 +41,9 @@ struct restore {
 };
 
 /* Whether to ask again, after a moment; else *err is the answer. */
-static bool must_ask_again(struct restore *r, int err)
+static bool must_ask_again(void *ctx, int err)
 {
+    struct restore *r = ctx;
     const struct timespec tick = {.tv_nsec = 50000000};
     usec_t now = clock_mono();
     bool is_answer = err != -ETIMEDOUT && err != ERR_CLOSED && err != ERR_AGAIN && err != -EIO;
@@ -50,24 +55,6 @@ static bool must_ask_again(struct restore *r, int err)
     return true;
 }
 
-static int look(struct restore *r, struct cluster_log_state *ret)
-{
-    int err;
-    do {
-        err = r->log_module->look(r->log, ret);
-    } while (must_ask_again(r, err));
-    return err;
-}
-
-static int read_place(struct restore *r, uint64_t place, struct cluster_value *ret)
-{
-    int err;
-    do {
-        err = r->log_module->read(r->log, place, ret);
-    } while (must_ask_again(r, err));
-    return err;
-}
-
 static int connect_both(struct restore *r)
 {
     const struct config_cluster *k = &r->config->cluster;
@@ -76,19 +63,18 @@ static int connect_both(struct restore *r)
     if (err != 0) {
         return err;
     }
-    const struct cluster_options options = {.name = "sluice repair",
-                                            .servers = k->servers.items,
-                                            .server_count = k->servers.count,
-                                            .credentials = k->credentials,
-                                            .tls_ca_file = k->tls_ca_file,
-                                            .tls_certificate = k->tls_certificate,
-                                            .tls_key = k->tls_key,
-                                            .replicas = k->replicas,
-                                            .timeout = TIMEOUT};
-    err = r->module->open(&options, &r->client);
-    err = err != 0 ? err : r->log_module->open(&options, r->node, &r->log);
+    r->options = (struct cluster_options){.name = "sluice repair",
+                                          .servers = k->servers.items,
+                                          .server_count = k->servers.count,
+                                          .credentials = k->credentials,
+                                          .tls_ca_file = k->tls_ca_file,
+                                          .tls_certificate = k->tls_certificate,
+                                          .tls_key = k->tls_key,
+                                          .replicas = k->replicas,
+                                          .timeout = TIMEOUT};
+    err = r->module->open(&r->options, &r->client);
     for (usec_t end = clock_mono() + TIMEOUT; err == 0;) {
-        if (r->module->is_connected(r->client) && r->log_module->is_connected(r->log)) {
+        if (r->module->is_connected(r->client)) {
             return 0;
         }
         err = clock_mono() >= end ? ERR_CLOSED : 0;
@@ -103,92 +89,50 @@ static int connect_both(struct restore *r)
     return err;
 }
 
-/* The number of the node, by the first frame that there is. */
-static int read_number(struct restore *r, const struct cluster_log_state *state, uint16_t *ret)
+/* The number of the node's spool, by which its log goes. errors: ERR_MISSING; ERR_SYNTAX; of a server */
+static int find_number(struct restore *r)
 {
-    int err = ERR_CORRUPT;
-    for (uint64_t place = state->first; err == ERR_CORRUPT && place <= state->last; place++) {
-        struct cluster_value found = {.data = NULL};
-        struct log_frame frame;
-        err = read_place(r, place, &found);
-        err = err != 0 ? err : log_frame_read(slice_make(found.data, found.len), &frame);
-        *ret = err == 0 ? frame.node : 0;
-        err = err == ERR_MISSING ? ERR_CORRUPT : err; /* it was purged meanwhile */
-        free(found.data);
+    struct cluster_value seen = {.data = NULL};
+    struct node_numbers_step step = {.value = NULL};
+    int err;
+    do {
+        err = r->module->bucket(r->client, NODE_NUMBERS_BUCKET);
+        err = err != 0 ? err
+                       : r->module->get(r->client, NODE_NUMBERS_BUCKET, NODE_NUMBERS_KEY, &seen);
+    } while (must_ask_again(r, err));
+    err = err != 0 ? err : node_numbers_take(slice_make(seen.data, seen.len), r->node, 0, &step);
+    if (err == 0 && step.value != NULL) {
+        err = ERR_MISSING; /* it would have to get one */
     }
+    r->number = step.number;
+    free(step.value);
+    free(seen.data);
     return err;
 }
 
 /* Nothing that the node writes from now on counts; what it wrote before lies in front of the fence.
  *
  * ret_place  of the fence */
-static int put_fence(struct restore *r, uint16_t number, uint64_t *ret_place)
+static int put_fence(struct restore *r, uint64_t *ret_place)
 {
     struct log_owner owner = {.epoch = 0};
     struct cluster_log_state state;
     uint64_t last = 0;
     int err;
     do {
-        err = look(r, &state);
+        err = taken_log_look(&r->taken, &state);
         err = err != 0 ? err : log_owner_last_epoch(r->log_module, r->log, &state, &last);
-        err = err != 0 ? err : log_owner_begin(r->module, r->client, r->node, last, &owner);
+        err = err != 0 ? err : log_owner_begin(r->module, r->client, r->number, true, last, &owner);
     } while (must_ask_again(r, err));
     if (err != 0) {
-        (void)snprintf(r->text, LOG_RESTORE_TEXT, "the log of node %s cannot be taken: %s%s%s",
-                       r->node, err == ERR_LOCKED ? "it belongs to node " : "",
-                       err == ERR_LOCKED ? owner.holder : err_str(err), "");
+        (void)snprintf(r->text, LOG_RESTORE_TEXT, "the log of node %s cannot be taken: %s", r->node,
+                       err == ERR_LOCKED ? "another node took its mail over" : err_str(err));
         return err;
     }
-    struct buf fence;
-    buf_init(&fence, LOG_FRAME_BYTES_MAX);
-    const struct log_frame_id id = {.epoch = owner.epoch};
-    log_frame_begin(&fence, number, &id);
-    log_frame_add(&fence, &(const struct log_item){.kind = LOG_ITEM_FENCE, .number = number});
-    log_frame_end(&fence);
-    do { /* a fence that lies there after all is void in front of the one that follows */
-        err = fence.failed ? -ENOMEM : look(r, &state);
-        err = err != 0 ? err
-                       : r->log_module->send(r->log, state.last + 1, buf_slice(&fence), ret_place);
-    } while (must_ask_again(r, err));
-    buf_fini(&fence);
+    err = taken_log_fence(&r->taken, r->number, owner.epoch, ret_place);
     if (err != 0) {
         (void)snprintf(r->text, LOG_RESTORE_TEXT, "the log of node %s cannot be fenced: %s",
                        r->node, err_str(err));
-    }
-    return err;
-}
-
-/* Nothing lies in a place. When the log does not reach back to there any more, what it had was purged
- * since the first frame was read, and only a reader who begins anew knows what counts. */
-static int judge_gap(struct restore *r, uint64_t place)
-{
-    struct cluster_log_state state;
-    int err = look(r, &state);
-    return err == 0 && state.first > place ? ERR_AGAIN : err;
-}
-
-/* errors: ERR_AGAIN: it was purged meanwhile */
-static int read_frames(struct restore *r, struct replay *replay, uint64_t first, uint64_t fence)
-{
-    int err = 0;
-    for (uint64_t place = first; err == 0 && place < fence; place++) {
-        struct cluster_value found = {.data = NULL};
-        err = read_place(r, place, &found);
-        if (err == 0) {
-            r->figures->bytes += found.len;
-            err = replay_frame(replay, slice_make(found.data, found.len));
-        } else if (err == ERR_MISSING) {
-            err = judge_gap(r, place);
-        }
-        if (err == ERR_CORRUPT) {
-            r->figures->damaged++; /* it is no frame, so void for all */
-            err = 0;
-        }
-        free(found.data);
-        if (err != 0) {
-            (void)snprintf(r->text, LOG_RESTORE_TEXT, "place %llu of the log cannot be taken: %s",
-                           (unsigned long long)place, err_str(err));
-        }
     }
     return err;
 }
@@ -233,7 +177,23 @@ static int remove_leftover(struct restore *r)
     return err;
 }
 
-static int fill_spool(struct restore *r, uint64_t first, uint64_t fence)
+/* The spool goes on with the log of the one that was lost. errors: of the store */
+static int keep_number(const struct restore *r, struct spool_store *store)
+{
+    struct spool_txn *txn;
+    int err = spool_begin(store, &txn);
+    if (err != 0) {
+        return err;
+    }
+    err = spool_set_node(txn, r->number);
+    if (err != 0) {
+        spool_abort(txn);
+        return err;
+    }
+    return spool_commit(txn);
+}
+
+static int fill_spool(struct restore *r, uint64_t fence)
 {
     char why[256] = "";
     struct spool_store *store = NULL;
@@ -248,16 +208,20 @@ static int fill_spool(struct restore *r, uint64_t first, uint64_t fence)
         return err;
     }
     struct replay replay = {.store = store};
-    r->figures->bytes = r->figures->damaged = 0;
-    err = read_frames(r, &replay, first, fence);
+    struct taken_log_figures figures = {0};
+    err = taken_log_read(&r->taken, fence, &replay, &figures);
     int end = replay_end(&replay);
-    if (err == 0 && end != 0) {
-        err = end;
-        (void)snprintf(r->text, LOG_RESTORE_TEXT, "%.200s: %s", r->folder, err_str(err));
+    err = err != 0 ? err : end;
+    if (err != 0) {
+        (void)snprintf(r->text, LOG_RESTORE_TEXT, "the log cannot be read into %.150s: %s",
+                       r->folder, err_str(err));
     }
+    r->figures->bytes = figures.bytes;
+    r->figures->damaged = figures.unreadable;
     r->figures->frames = replay.frames;
     r->figures->void_frames = replay.void_frames;
     r->figures->damaged += replay.damaged;
+    err = err != 0 ? err : keep_number(r, store);
     r->figures->messages = count_messages(store);
     spool_store_close(store);
     return err;
@@ -266,30 +230,23 @@ static int fill_spool(struct restore *r, uint64_t first, uint64_t fence)
 static int take_log(struct restore *r)
 {
     struct cluster_log_state state;
-    uint16_t number;
     uint64_t fence;
-    int err = look(r, &state);
+    char name[LOG_OWNER_NAME_SIZE];
+    int err = find_number(r);
+    log_owner_name(r->number, name);
+    err = err != 0 ? err : r->log_module->open(&r->options, name, &r->log);
+    r->taken = (struct taken_log){r->log_module, r->log, r->number, must_ask_again, r};
+    err = err != 0 ? err : taken_log_look(&r->taken, &state);
     if (err != 0 || state.last < state.first) {
         err = err == 0 ? ERR_MISSING : err;
         (void)snprintf(r->text, LOG_RESTORE_TEXT, "node %s has no log on these servers: %s",
                        r->node, err_str(err));
         return err;
     }
-    err = read_number(r, &state, &number);
-    if (err != 0) {
-        (void)snprintf(r->text, LOG_RESTORE_TEXT, "the log has no frame that can be read: %s",
-                       err_str(err));
-        return err;
-    }
-    err = put_fence(r, number, &fence);
-    err = err != 0 ? err : fill_spool(r, state.first, fence);
-    /* A node that was fenced may purge once more. */
-    for (uint64_t first = state.first; err == ERR_AGAIN; first = state.first) {
-        if (look(r, &state) != 0 || state.first <= first) {
-            break;
-        }
-        err = fill_spool(r, state.first, fence);
-    }
+    err = put_fence(r, &fence);
+    do { /* a node that was fenced may purge once more */
+        err = err != 0 && err != ERR_AGAIN ? err : fill_spool(r, fence);
+    } while (err == ERR_AGAIN);
     return err;
 }
 
@@ -331,8 +288,8 @@ static int move_to_place(struct restore *r)
         fchownat(folder, "from-log/data.mdb", st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) != 0) {
         err = -errno;
     }
-    if (err == 0 && (renameat(folder, "from-log/data.mdb", folder, "data.mdb") != 0 ||
-                     fsync(folder) != 0)) {
+    if (err == 0 &&
+        (renameat(folder, "from-log/data.mdb", folder, "data.mdb") != 0 || fsync(folder) != 0)) {
         err = -errno;
     }
     if (folder >= 0) {

@@ -123,6 +123,28 @@ int node_numbers_take(struct slice seen, const char *name, uint16_t wanted,
     return err;
 }
 
+int node_numbers_own(struct slice seen, const char *name, uint16_t number,
+                     struct node_numbers_step *ret)
+{
+    json_t *o;
+    *ret = (struct node_numbers_step){.value = NULL};
+    int err = load(seen, &o);
+    if (err != 0) {
+        return err;
+    }
+    json_t *nodes = json_object_get(o, "nodes");
+    const json_t *own = json_object_get(nodes, name);
+    if (number != 0 && own != NULL && json_integer_value(own) == number) {
+        ret->number = number;
+    } else if (number != 0 && has_number(nodes, number)) {
+        err = ERR_LOCKED;
+    } else {
+        err = give(o, name, number, ret);
+    }
+    json_decref(o);
+    return err;
+}
+
 int node_numbers_drop(struct slice seen, const char *name, struct node_numbers_step *ret)
 {
     json_t *o;

@@ -14,7 +14,8 @@
 #include <stdint.h>
 
 /* No node has this name: it has a slash. */
-#define NODE_NUMBERS_KEY "all/numbers"
+#define NODE_NUMBERS_KEY    "all/numbers"
+#define NODE_NUMBERS_BUCKET "sluice_nodes"
 
 /* What follows from the value that was seen. */
 struct node_numbers_step {
@@ -34,6 +35,14 @@ struct node_numbers_step {
  *         all zero */
 MUST_USE int node_numbers_take(struct slice seen, const char *name, uint16_t wanted,
                                struct node_numbers_step *ret);
+
+/* The number of the spool that a node with a log has. A spool has one number for good and no other
+ * spool has the same, so a node gets another one with each new spool.
+ *
+ * number  the spool's; 0: it has none, and gets the next
+ * errors  as above; ERR_LOCKED: another node has it */
+MUST_USE int node_numbers_own(struct slice seen, const char *name, uint16_t number,
+                              struct node_numbers_step *ret);
 
 /* A node was forgotten: its name has no number any more, and nobody gets the one that it had.
  * Errors as above. */

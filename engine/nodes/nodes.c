@@ -11,14 +11,18 @@
 #include "base/post.h"
 #include "engine/config/config.h"
 #include "engine/limit/limits_part.h"
+#include "engine/nodes/cluster_clock.h"
 #include "engine/nodes/cluster_loader.h"
 #include "engine/nodes/inbox.h"
 #include "engine/nodes/lessons.h"
 #include "engine/nodes/log_keeper.h"
+#include "engine/nodes/node_lease.h"
 #include "engine/nodes/node_numbers.h"
+#include "engine/nodes/numbering.h"
 #include "engine/nodes/server_probe.h"
 #include "engine/nodes/shared_limits.h"
 #include "engine/nodes/shared_orders.h"
+#include "engine/nodes/taker.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
@@ -30,13 +34,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 
-#define BUCKET     "sluice_nodes"
+#define BUCKET     NODE_NUMBERS_BUCKET
 #define TIMEOUT    (2 * USEC_PER_SEC)
 #define RETRY      (1 * USEC_PER_SEC)
 #define INBOX_MAX  4096U
-#define SWAPS_MAX  8                               /* at once, while others change the same value */
 #define UNSEEN_MAX (MEMBER_BEAT + MEMBER_LOOK_MAX) /* our own entry, until we hear nothing */
 
 struct seen_node {
@@ -63,6 +65,7 @@ struct nodes {
     struct shared_orders orders;
     struct shared_limits limits;
     struct log_keeper *log; /* NULL: no log */
+    struct taker *taker;    /* likewise */
 
     /* owner thread only */
     struct seen_node seen[NODES_MAX]; /* [seen_count], by name */
@@ -71,9 +74,9 @@ struct nodes {
     uint64_t own_revision;
     usec_t next_beat, next_look, own_seen; /* boot time */
     bool has_bucket, has_lessons, has_orders, has_limits, is_refused, has_double, is_joined;
-    bool has_number; /* it is right since the servers were last in contact */
-    bool told_full, told_unnumbered;
-    struct member_lease lease;
+    bool told_full;
+    struct numbering numbering;
+    struct node_lease lease;
     struct unseen_number unseen[NODES_MAX]; /* [unseen_count] */
     size_t unseen_count;
     struct spool_reader *reader;
@@ -85,14 +88,6 @@ struct nodes {
     _Atomic(struct cluster_client *) client; /* NULL until the servers were found fit */
     _Atomic uint16_t joined_number;          /* 0: it is not joined, or has no number */
 };
-
-/* It goes on while the machine sleeps, which the monotonic clock does not. */
-static usec_t boot_time(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_BOOTTIME, &t); /* cannot fail with this clock */
-    return (usec_t)t.tv_sec * USEC_PER_SEC + t.tv_nsec / 1000;
-}
 
 /* --- what the watcher tells ------------------------------------------------------------------- */
 
@@ -193,7 +188,7 @@ static void see_entry(struct nodes *n, const struct node_entry *e, uint64_t revi
 
 static void note_telling(struct nodes *n, bool is_anew)
 {
-    n->has_number = n->has_number && !is_anew;
+    n->numbering.is_known = n->numbering.is_known && !is_anew;
     for (size_t i = 0; is_anew && i < n->seen_count; i++) {
         n->seen[i].member.revision = 0; /* whatever comes next is a sign of life */
     }
@@ -327,69 +322,13 @@ static int open_bucket(struct nodes *n, struct cluster_client *client)
     return err;
 }
 
-/* A function of node_numbers.h as compare-and-set. errors: of both; ERR_AGAIN: others change it now */
-static int change_numbers(struct nodes *n, struct cluster_client *client, const char *name,
-                          uint16_t wanted, bool is_drop, uint16_t *ret)
-{
-    int err = ERR_AGAIN;
-    for (int i = 0; i < SWAPS_MAX && err == ERR_AGAIN; i++) {
-        struct cluster_value seen = {.data = NULL};
-        struct node_numbers_step step = {.value = NULL};
-        err = n->module->get(client, BUCKET, NODE_NUMBERS_KEY, &seen);
-        if (err == 0 || err == ERR_MISSING) {
-            struct slice value = slice_make(seen.data, seen.len);
-            err = is_drop ? node_numbers_drop(value, name, &step)
-                          : node_numbers_take(value, name, wanted, &step);
-        }
-        if (err == 0 && step.value != NULL) {
-            uint64_t revision;
-            err = n->module->swap(client, BUCKET, NODE_NUMBERS_KEY,
-                                  slice_make(step.value, step.len), seen.revision, &revision);
-        }
-        *ret = step.number;
-        free(step.value);
-        free(seen.data);
-    }
-    return err;
-}
-
-/* Our number, when it has to be asked for. What is wrong with the value of all numbers is no reason
- * to stay alone: a node goes on with the number that it had, or without one. errors: of a server */
-static int find_number(struct nodes *n, struct cluster_client *client)
-{
-    uint16_t number = 0, had = n->own.number;
-    int err = n->has_number ? 0 : change_numbers(n, client, n->config->node, had, false, &number);
-    if (n->has_number || err == ERR_AGAIN) {
-        return 0;
-    }
-    if (err == ERR_SYNTAX || err == ERR_LIMIT || err == -ENOMEM) {
-        if (!n->told_unnumbered) {
-            log_error("cluster: the key " NODE_NUMBERS_KEY " of the bucket " BUCKET ": %s; this "
-                      "node %s",
-                      err_str(err), had == 0 ? "has no number" : "keeps its number");
-        }
-        n->told_unnumbered = true;
-        return 0;
-    }
-    if (err == 0) {
-        if (had != 0 && had != number) {
-            log_warning("cluster: another node is number %u by now; this one is number %u", had,
-                        number);
-        }
-        n->own.number = number;
-        n->has_number = true;
-        n->told_unnumbered = false;
-    }
-    return err;
-}
-
 /* --- the lease and shares of limits ----------------------------------------------------------- */
 
 /* Shares of a node without an entry count for as long as those of one that is late: its entry may be
  * on its way to us. */
 static bool is_long_unseen(struct nodes *n, uint16_t number)
 {
-    usec_t now = boot_time();
+    usec_t now = cluster_clock();
     size_t i = 0;
     while (i < n->unseen_count && n->unseen[i].number != number) {
         i++;
@@ -415,24 +354,24 @@ static bool is_late(void *ctx, uint16_t number)
 }
 
 /* A put of our entry was acknowledged that was sent then. */
-static void renew_lease(struct nodes *n, usec_t sent)
+static void renew_lease(struct nodes *n, struct cluster_client *client, usec_t sent)
 {
-    usec_t now = boot_time();
-    if (!member_lease_renew(&n->lease, sent, now)) {
-        member_lease_begin(&n->lease, 1, sent); /* nobody takes over what has no log */
+    usec_t now = cluster_clock();
+    if (!node_lease_renew(&n->lease, client, sent, now)) {
+        return;
     }
     /* Before parts may be used again: others may have taken what we had when the lease lapsed. */
-    shared_limits_heed(&n->limits, n->lease.lapses);
-    usec_t left = n->lease.begun + MEMBER_SHARES_FOR - now;
-    limits_part_until(n->engine->limits, clock_mono() + left);
+    shared_limits_heed(&n->limits, n->lease.is.lapses);
+    usec_t left = n->lease.is.begun + MEMBER_SHARES_FOR - now;
+    limits_part_until(n->engine->limits, clock_mono() + cluster_clock_real(left));
 }
 
 static bool share_limits(struct nodes *n, bool is_end)
 {
-    usec_t now = boot_time();
-    enum member_right right = member_lease_right(&n->lease, now);
+    usec_t now = cluster_clock();
+    enum member_right right = member_lease_right(&n->lease.is, now);
     const struct shared_limits_turn turn = {.node = n->own.number,
-                                            .lapses = n->lease.lapses,
+                                            .lapses = n->lease.is.lapses,
                                             .may_use = right == MEMBER_RIGHT_ALL,
                                             .is_end = is_end};
     if (n->own_seen == 0 || now - n->own_seen >= UNSEEN_MAX) {
@@ -469,13 +408,13 @@ static int put_own(struct nodes *n, struct cluster_client *client)
     n->own.beats++;
     size_t len = node_entry_write(&n->own, text);
     uint64_t revision = 0;
-    usec_t sent = boot_time();
+    usec_t sent = cluster_clock();
     int err = len == 0 ? -ENOMEM
                        : n->module->put(client, BUCKET, n->config->node, slice_make(text, len),
                                         &revision);
     if (err == 0) {
         n->own_revision = revision;
-        renew_lease(n, sent);
+        renew_lease(n, client, sent);
     }
     (void)pthread_mutex_lock(&n->lock);
     n->view.puts += err == 0;
@@ -550,12 +489,13 @@ static void beat(struct nodes *n, usec_t now)
         n->has_limits = err == 0;
     }
     if (err == 0) {
-        err = n->module->is_connected(client) ? find_number(n, client) : ERR_CLOSED;
+        err = n->module->is_connected(client) ? numbering_find(&n->numbering, client) : ERR_CLOSED;
+        n->own.number = n->numbering.number;
     }
     if (err == 0) {
         err = put_own(n, client);
     }
-    n->has_number = n->has_number && err == 0;
+    n->numbering.is_known = n->numbering.is_known && err == 0;
     n->next_beat = now + (err == 0 ? MEMBER_BEAT : RETRY);
     set_joined(n, err == 0);
 }
@@ -569,8 +509,8 @@ static void run_nodes(void *arg)
         while (post_take(&n->post, &letter)) {
             /* nobody writes to it; it is woken only */
         }
-        beat(n, boot_time());
-        usec_t now = boot_time();
+        beat(n, cluster_clock());
+        usec_t now = cluster_clock();
         lessons_work(&n->lessons);
         if (shared_orders_work(&n->orders, &n->own.orders)) {
             n->next_beat = 0; /* whoever gave an order waits for us to say that it holds */
@@ -606,19 +546,52 @@ static uint16_t number_for_log(void *ctx)
     return atomic_load_explicit(&n->joined_number, memory_order_relaxed);
 }
 
+/* Who has a spool, as the view says, which the thread `cluster` renews twice a second. */
+static enum holder holder_for_taker(void *ctx, uint16_t number)
+{
+    struct nodes *n = ctx;
+    (void)pthread_mutex_lock(&n->lock);
+    enum holder holder = n->view.is_joined ? HOLDER_NONE : HOLDER_UNKNOWN;
+    for (size_t i = 0; i < n->view.count && holder == HOLDER_NONE; i++) {
+        const struct node_view *v = &n->view.nodes[i];
+        if (v->entry.number == number && v->entry.is_leaving) {
+            holder = HOLDER_LEFT;
+        } else if (v->entry.number == number) {
+            holder = v->state == MEMBER_GONE && !v->is_self ? HOLDER_GONE : HOLDER_RUNS;
+        }
+    }
+    (void)pthread_mutex_unlock(&n->lock);
+    return holder;
+}
+
 static int make_log(struct nodes *n, const struct cluster_log_module *module)
 {
     const struct log_keeper_node node = {
         .replica = n->engine->replica,
         .name = n->config->node,
+        .spool = spool_store_node(n->engine->store),
         .max_bytes = n->config->max_bytes,
         .options = nodes_options(n),
         .module = n->module,
         .client = client_for_log,
         .number = number_for_log,
+        .engine = n->engine,
+        .lease = &n->lease,
         .ctx = n,
     };
-    return log_keeper_new(&node, module, &n->log);
+    const struct taker_node taker = {
+        .engine = n->engine,
+        .options = node.options,
+        .module = n->module,
+        .log_module = module,
+        .client = client_for_log,
+        .number = number_for_log,
+        .holder = holder_for_taker,
+        .ctx = n,
+        .is_automatic = n->config->takeover == CONFIG_TAKEOVER_AUTOMATIC,
+    };
+    int err = log_keeper_new(&node, module, &n->log);
+    return err != 0 ? err : taker_new(&taker, &n->taker);
 }
 
 /* --- start and stop --------------------------------------------------------------------------- */
@@ -635,6 +608,7 @@ int nodes_new(struct engine *engine, struct nodes **ret)
     if (n == NULL) {
         return -ENOMEM;
     }
+    cluster_clock_init();
     n->engine = engine;
     n->config = config;
     inbox_init(&n->inbox, INBOX_MAX);
@@ -660,6 +634,10 @@ int nodes_new(struct engine *engine, struct nodes **ret)
         log_error("cluster: %s", text);
     }
     n->lessons.module = n->orders.module = n->limits.module = n->module;
+    node_lease_init(&n->lease, engine, n->module, config->takeover == CONFIG_TAKEOVER_AUTOMATIC);
+    uint16_t spool = spool_store_node(engine->store);
+    n->numbering = (struct numbering){n->module, config->node, engine->replica != NULL, spool, 0,
+                                      false,     false};
     err = err != 0 ? err : spool_reader_new(engine->store, &n->reader);
     err = err != 0 ? err : post_init(&n->post, 1);
     if (err == 0 && engine->replica != NULL) {
@@ -686,8 +664,16 @@ int nodes_start(struct nodes *n)
     int err = n == NULL ? 0 : post_open(&n->post, 1);
     if (n != NULL && err == 0 && n->log != NULL) {
         err = log_keeper_start(n->log);
+        err = err != 0 ? err : taker_start(n->taker);
     }
     return n == NULL || err != 0 ? err : post_start(&n->post, "cluster", run_nodes, n);
+}
+
+void nodes_when_taken(struct nodes *n, void (*tell)(struct engine *engine, uint16_t holder))
+{
+    if (n != NULL) {
+        n->lease.when_taken = tell;
+    }
 }
 
 void nodes_stop(struct nodes *n)
@@ -700,6 +686,7 @@ void nodes_stop(struct nodes *n)
 void nodes_stop_log(struct nodes *n)
 {
     if (n != NULL && n->log != NULL) {
+        taker_stop(n->taker);
         log_keeper_stop(n->log);
     }
 }
@@ -709,6 +696,7 @@ void nodes_free(struct nodes *n)
     if (n == NULL) {
         return;
     }
+    taker_free(n->taker);
     log_keeper_free(n->log);
     if (n->module != NULL) {
         n->module->close(client_of(n));
@@ -735,6 +723,7 @@ void nodes_look(struct nodes *n, struct nodes_view *ret)
         ret->sent = atomic_load_explicit(&n->lessons.sent, memory_order_relaxed);
         ret->unsent = atomic_load_explicit(&n->lessons.unsent, memory_order_relaxed);
         ret->obeyed = atomic_load_explicit(&n->lessons.obeyed, memory_order_relaxed);
+        taker_look(n->taker, &ret->taken);
         ret->limits = atomic_load_explicit(&n->limits.count, memory_order_relaxed);
         ret->limit_puts = atomic_load_explicit(&n->limits.puts, memory_order_relaxed);
     }
@@ -768,7 +757,8 @@ bool nodes_awaited(struct nodes *n, uint64_t shared, size_t *at,
     return is_found;
 }
 
-static int may_forget(struct nodes *n, const char *name)
+/* ret_number: of its spool */
+static int may_forget(struct nodes *n, const char *name, uint16_t *ret_number)
 {
     int err = ERR_MISSING;
     (void)pthread_mutex_lock(&n->lock);
@@ -777,10 +767,21 @@ static int may_forget(struct nodes *n, const char *name)
         if (strcmp(v->entry.name, name) == 0) {
             bool is_alive = !v->entry.is_leaving && v->state != MEMBER_GONE;
             err = is_alive ? ERR_LOCKED : 0;
+            *ret_number = v->entry.number;
         }
     }
     (void)pthread_mutex_unlock(&n->lock);
     return err;
+}
+
+int nodes_adopt(struct nodes *n, const char *name)
+{
+    uint16_t number = 0;
+    int err = n == NULL ? ERR_MISSING : may_forget(n, name, &number);
+    if (err == 0 && (n->taker == NULL || number == 0)) {
+        err = ERR_SYNTAX;
+    }
+    return err != 0 ? err : taker_order(n->taker, number);
 }
 
 int nodes_forget(struct nodes *n, const char *name)
@@ -789,9 +790,9 @@ int nodes_forget(struct nodes *n, const char *name)
     if (client == NULL) {
         return ERR_CLOSED;
     }
-    uint16_t number;
-    int err = may_forget(n, name);
-    err = err != 0 ? err : change_numbers(n, client, name, 0, true, &number);
+    uint16_t number = 0;
+    int err = may_forget(n, name, &number);
+    err = err != 0 ? err : numbering_drop(n->module, client, name);
     if (err != 0 && err != ERR_SYNTAX) { /* a value that is none names nobody */
         return err;
     }

@@ -11,6 +11,7 @@
 #include "engine/cluster/member.h"
 #include "engine/nodes/cluster_module.h"
 #include "engine/nodes/node_entry.h"
+#include "engine/nodes/taker.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,6 +25,9 @@ struct shared_orders;
 
 /* Loads the module. errors: -ENOMEM; ERR_MISSING, ERR_SYNTAX: of the module, which the log has */
 MUST_USE int nodes_new(struct engine *engine, struct nodes **ret);
+/* Before the start: tell(engine, number of the spool that has it) is called, by a thread of this room
+ * and maybe again and again, when this node's log was taken over, so that its spool is void. */
+void nodes_when_taken(struct nodes *n, void (*tell)(struct engine *engine, uint16_t holder));
 /* errors: -errno */
 MUST_USE int nodes_start(struct nodes *n);
 /* Gives back parts of rates, says to the others that this node leaves, and ends the thread. Waits for
@@ -51,6 +55,7 @@ struct nodes_view {
     uint64_t puts, failed_puts;
     uint64_t sent, unsent, obeyed; /* what lanes learned: lessons.h */
     uint64_t limits, limit_puts;   /* shared_limits.h */
+    struct taker_view taken;       /* all zero without a log */
     size_t count;
     struct node_view nodes[NODES_MAX]; /* by name */
 };
@@ -71,6 +76,11 @@ struct shared_orders *nodes_orders(struct nodes *n);
  * returns  false: no other one */
 bool nodes_awaited(struct nodes *n, uint64_t shared, size_t *at,
                    char ret[static NODE_ENTRY_NAME_MAX + 1]);
+
+/* Take over the mail of a node that left or is gone, also where none is taken over without an order.
+ * It is done later; any thread. errors: ERR_MISSING: no such node; ERR_LOCKED: it is alive; ERR_SYNTAX:
+ * there is no log here, or none of that node; ERR_LIMIT: too many such orders */
+MUST_USE int nodes_adopt(struct nodes *n, const char *name);
 
 /* Take a node's entry and its number away: it is gone for good. Waits for a server 2 s at most; any thread.
  * errors: ERR_MISSING: no such node; ERR_LOCKED: it is alive; ERR_AGAIN: others change their numbers

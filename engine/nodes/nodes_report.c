@@ -3,6 +3,7 @@
 #include "engine/nodes/nodes_report.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "engine/config/config.h"
 #include "engine/http/clerk.h"
 #include "engine/nodes/nodes.h"
@@ -103,6 +104,17 @@ static json_t *log_object(const struct engine *e)
                      r.is_retelling);
 }
 
+/* What this node took over since its start; NULL: out of memory. */
+static json_t *takeover_object(const struct nodes_view *v)
+{
+    json_t *o = json_pack("{s:I, s:I}", "logs", (json_int_t)v->taken.logs, "messages",
+                          (json_int_t)v->taken.messages);
+    if (o != NULL && v->taken.log != 0) {
+        api_set_number(o, "under_way", v->taken.log);
+    }
+    return o;
+}
+
 void nodes_report_list(struct clerk *k, struct api_call *c)
 {
     if (k->engine->nodes == NULL) {
@@ -124,6 +136,7 @@ void nodes_report_list(struct clerk *k, struct api_call *c)
     json_t *log = end == NULL ? NULL : log_object(k->engine);
     if (log != NULL) {
         (void)json_object_set_new(end, "log", log);
+        (void)json_object_set_new(end, "takeover", takeover_object(v));
     }
     if (end != NULL && v->is_joined) {
         api_set_time(end, "joined", v->joined);
@@ -135,32 +148,68 @@ void nodes_report_list(struct clerk *k, struct api_call *c)
     free(v);
 }
 
-void nodes_report_forget(struct clerk *k, struct api_call *c)
+/* The node that a route names; false: it was answered that there is none. */
+static bool take_name(const struct clerk *k, struct api_call *c,
+                      char ret[static NODE_ENTRY_NAME_MAX + 1])
 {
-    char name[NODE_ENTRY_NAME_MAX + 1];
     struct slice argument = api_argument(c);
     if (k->engine->nodes == NULL) {
         api_error(c, 404, "missing",
                   "this daemon is in no cluster; its configuration has no cluster { node }");
-        return;
+        return false;
     }
-    if (argument.len >= sizeof(name) || memchr(argument.data, '\0', argument.len) != NULL) {
+    if (argument.len > NODE_ENTRY_NAME_MAX || memchr(argument.data, '\0', argument.len) != NULL) {
         api_error(c, 404, "missing", "no such node is known");
-        return;
+        return false;
     }
-    memcpy(name, argument.data, argument.len);
-    name[argument.len] = '\0';
-    int err = nodes_forget(k->engine->nodes, name);
-    if (err == 0) {
-        api_object(c, 200, json_pack("{s:s, s:b}", "node", name, "forgotten", 1));
-    } else if (err == ERR_MISSING) {
+    memcpy(ret, argument.data, argument.len);
+    ret[argument.len] = '\0';
+    return true;
+}
+
+static void answer_order(struct api_call *c, const char *name, int err)
+{
+    if (err == ERR_MISSING) {
         api_error(c, 404, "missing", "no such node is known");
     } else if (err == ERR_LOCKED) {
         api_error(c, 422, "wrong",
                   "node %s is not gone: its entry changed within the last minute; stop it first",
                   name);
+    } else if (err == ERR_SYNTAX) {
+        api_error(c, 422, "wrong", "without cluster { log } at both there is nothing to take over");
+    } else if (err == ERR_LIMIT) {
+        api_error(c, 503, "unavailable", "too many nodes are being taken over; ask again later");
     } else {
         api_error(c, 503, "unavailable", "the cluster's servers do not answer: %s", err_str(err));
+    }
+}
+
+void nodes_report_forget(struct clerk *k, struct api_call *c)
+{
+    char name[NODE_ENTRY_NAME_MAX + 1];
+    if (!take_name(k, c, name)) {
+        return;
+    }
+    int err = nodes_forget(k->engine->nodes, name);
+    if (err == 0) {
+        api_object(c, 200, json_pack("{s:s, s:b}", "node", name, "forgotten", 1));
+    } else {
+        answer_order(c, name, err);
+    }
+}
+
+void nodes_report_adopt(struct clerk *k, struct api_call *c)
+{
+    char name[NODE_ENTRY_NAME_MAX + 1];
+    if (!take_name(k, c, name)) {
+        return;
+    }
+    int err = nodes_adopt(k->engine->nodes, name);
+    if (err == 0) {
+        log_info("take-over: the mail of node %s is asked for by %s", name, api_who(c));
+        api_object(c, 202, json_pack("{s:s, s:b}", "node", name, "adopting", 1));
+    } else {
+        answer_order(c, name, err);
     }
 }
 
@@ -171,8 +220,13 @@ static void put_one(struct buf *out, const char *name, enum exposition_kind kind
     exposition_sample(out, name, NULL, value);
 }
 
-static void put_log(struct buf *out, const struct engine *e)
+static void put_log(struct buf *out, const struct engine *e, const struct nodes_view *v)
 {
+    put_one(out, "sluice_takeover_logs_total", EXPOSITION_COUNTER,
+            "Logs of spools that nobody had any more, which this node took over.",
+            (double)v->taken.logs);
+    put_one(out, "sluice_takeover_messages_total", EXPOSITION_COUNTER,
+            "Messages that it took over with them.", (double)v->taken.messages);
     struct replica_view r;
     replica_look(e->replica, &r);
     put_one(out, "sluice_log_open", EXPOSITION_GAUGE,
@@ -235,7 +289,7 @@ void nodes_report_metrics(struct buf *out, const struct engine *e)
     put_one(out, "sluice_cluster_limit_puts_total", EXPOSITION_COUNTER,
             "Times that this node changed what it has of one.", (double)v->limit_puts);
     if (e->replica != NULL) {
-        put_log(out, e);
+        put_log(out, e, v);
     }
     free(v);
 }

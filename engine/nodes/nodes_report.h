@@ -26,6 +26,7 @@ api_handler nodes_report_list;
 /* DELETE /v1/cluster/:id: the node is gone for good, its entry is taken away.
  * Errors: 404; 422 "wrong": it is alive; 503: the servers do not answer. */
 api_handler nodes_report_forget;
+api_handler nodes_report_adopt;
 
 /* Gauges for /metrics; nothing without a cluster. */
 void nodes_report_metrics(struct buf *out, const struct engine *e);

@@ -415,6 +415,9 @@ bool outbound_drain(struct outbound *c)
     if (!take_events(c)) {
         return false;
     }
+    if (!list_is_empty(&c->waiting) && engine_lease_is_over(c->worker->engine)) {
+        c->is_leaving = true; /* others may deliver this mail: no MAIL */
+    }
     while (!list_is_empty(&c->waiting) && c->is_ready && !c->is_leaving &&
            smtp_client_can_start(&c->smtp)) {
         start_one(c);

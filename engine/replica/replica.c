@@ -131,6 +131,7 @@ static enum log_item_kind kind_of(enum spool_change_kind kind)
         [SPOOL_CHANGE_SIGNING] = LOG_ITEM_SIGNING,
         [SPOOL_CHANGE_REMOVED] = LOG_ITEM_DONE,
         [SPOOL_CHANGE_BOUND] = LOG_ITEM_BOUND,
+        [SPOOL_CHANGE_ADOPTED] = LOG_ITEM_ADOPTED,
     };
     return kinds[kind];
 }

@@ -109,6 +109,18 @@ void drain_restart(struct clerk *k, struct api_call *c)
     api_object(c, 202, json_pack("{s:b}", "restarting", 1));
 }
 
+void drain_taken(struct engine *e, uint16_t holder)
+{
+    engine_set_lease(e, 1);
+    if (atomic_exchange_explicit(&e->taken_by, holder, memory_order_relaxed) == 0) {
+        log_error("take-over: this node was not heard, and the spool with number %u has taken its "
+                  "mail over: the spool here is set aside",
+                  holder);
+        atomic_store_explicit(&e->wants_restart, true, memory_order_relaxed);
+        reloader_wake(e->reloader);
+    }
+}
+
 /* --- what is left ----------------------------------------------------------------------------- */
 
 /* Schedulers have nothing that they could send. */

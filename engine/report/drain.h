@@ -42,4 +42,8 @@ enum drain_verdict {
 /* Main. */
 enum drain_verdict drain_verdict(struct engine *e, usec_t now_mono);
 
+/* Another node has our mail (number of its spool): nothing of ours is delivered any more, and this process
+ * makes room for one with an empty spool. Any thread, again and again. */
+void drain_taken(struct engine *e, uint16_t holder);
+
 #endif

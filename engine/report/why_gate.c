@@ -193,7 +193,7 @@ void why_gates(struct why *w, int level)
     const struct engine *e = w->clerk->engine;
     uint32_t gate = engine_gate(e);
     if (w->owner.len > 0) { /* how full the daemon is, and its disk, is its operators' to know */
-        if ((gate & (ENGINE_GATE_BROKEN | ENGINE_GATE_STOPPING)) != 0) {
+        if ((gate & (ENGINE_GATE_BROKEN | ENGINE_GATE_STOPPING)) != 0 || engine_lease_is_over(e)) {
             (void)why_link(w, level,
                            "nothing is delivered at the moment, for no reason of this mail");
         }
@@ -214,6 +214,13 @@ void why_gates(struct why *w, int level)
     }
     if ((gate & ENGINE_GATE_LOG_FULL) != 0) {
         put_log_full(w, level);
+    }
+    if (engine_lease_is_over(e)) {
+        json_t *link =
+            why_link(w, level,
+                     "nothing is delivered: the cluster's servers did not hear this node "
+                     "for 45 s, and others may take its mail over");
+        why_next(link, "it goes on when they do; ask sluice cluster which server answers");
     }
     if ((gate & (ENGINE_GATE_BROKEN | ENGINE_GATE_STOPPING)) == 0) {
         put_bound(w, level);

@@ -3,6 +3,7 @@
 #include "engine/spool/spool_change.h"
 
 #include "base/error.h"
+#include "engine/spool/spool_adopt.h"
 #include "engine/spool/spool_signing.h"
 #include "engine/spool/spool_table.h"
 
@@ -171,6 +172,11 @@ int spool_apply_change(struct spool_txn *t, const struct spool_change *c)
     case SPOOL_CHANGE_BOUND:
         r = spool_store_bound(t, c->id);
         break;
+    case SPOOL_CHANGE_ADOPTED:
+        r = c->number == 0 || c->number > UINT16_MAX
+                ? ERR_CORRUPT
+                : spool_put_adopted(t, (uint16_t)c->number, c->id);
+        break;
     case SPOOL_CHANGE_KIND_COUNT:
         break;
     }
@@ -181,6 +187,7 @@ int spool_apply_change(struct spool_txn *t, const struct spool_change *c)
 
 enum stage {
     WHOLE_SPOOL, /* what is of no message */
+    MARKS,       /* up to where logs were adopted */
     STAGED_NEXT, /* the next reception that is not complete */
     STAGED_BODY,
     STAGED_RECIPIENTS,
@@ -386,8 +393,24 @@ static int tell_bound(struct teller *t, struct spool_retelling *at)
         tell_anew(t, SPOOL_CHANGE_BOUND, bound, 0, SLICE(""));
     }
     if (r == 0 || r == ERR_MISSING) {
-        go_to(at, STAGED_NEXT);
+        go_to(at, MARKS);
         r = 0;
+    }
+    return r;
+}
+
+static int tell_mark(struct teller *t, struct spool_retelling *at)
+{
+    uint16_t log;
+    uint64_t mark;
+    int r = spool_next_adopted(t->reader, at->next, &log, &mark);
+    if (r == ERR_MISSING) {
+        go_to(at, STAGED_NEXT);
+        return 0;
+    }
+    if (r == 0) {
+        tell_anew(t, SPOOL_CHANGE_ADOPTED, mark, log, SLICE(""));
+        at->next = log + 1U;
     }
     return r;
 }
@@ -398,6 +421,8 @@ static int tell_step(struct teller *t, struct spool_retelling *at)
     switch ((enum stage)at->stage) {
     case WHOLE_SPOOL:
         return tell_bound(t, at);
+    case MARKS:
+        return tell_mark(t, at);
     case STAGED_NEXT:
         return next_staged(t, at);
     case STAGED_BODY:
@@ -439,6 +464,31 @@ int spool_retell(struct spool_reader *r, struct spool_retelling *at, size_t budg
     while (err == 0 && t.bytes < budget) {
         err = tell_step(&t, at);
         t.bytes += sizeof(struct spool_change); /* a step is work, also one that tells nothing */
+    }
+    *ret_bytes = t.bytes;
+    return err;
+}
+
+struct spool_retelling spool_retell_from(uint64_t id)
+{
+    return (struct spool_retelling){.id = id, .stage = BODY};
+}
+
+bool spool_retelling_is_through(const struct spool_retelling *at)
+{
+    return at->stage == NEXT;
+}
+
+int spool_retell_one(struct spool_reader *r, struct spool_retelling *at, size_t budget,
+                     spool_listener *listener, void *ctx, size_t *ret_bytes)
+{
+    assert(spool_reader_is_active(r));
+    struct teller t = {.reader = r, .tell = listener, .ctx = ctx};
+    int err = 0;
+    while (err == 0 && at->stage != NEXT &&
+           (t.bytes < budget || (at->stage != BODY && at->stage != RECIPIENTS))) {
+        err = tell_step(&t, at);
+        t.bytes += sizeof(struct spool_change);
     }
     *ret_bytes = t.bytes;
     return err;

@@ -13,11 +13,13 @@
 #include "base/attr.h"
 #include "engine/spool/spool_store.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum spool_change_kind {
-    SPOOL_CHANGE_MESSAGE, /* bytes: its record. All of it is there: what is outside came before */
-    SPOOL_CHANGE_BODY,    /* number: of the chunk; bytes: its payload */
+    SPOOL_CHANGE_MESSAGE,    /* bytes: its record. All of it is there: what is outside came before;
+                           * number: of the spool that it was adopted from; 0: none */
+    SPOOL_CHANGE_BODY,       /* number: of the chunk; bytes: its payload */
     SPOOL_CHANGE_RECIPIENTS, /* number: of the batch; bytes: packed addresses */
     SPOOL_CHANGE_RESULT,   /* number: of the recipient; bytes: 1, its state, which has no reason */
     SPOOL_CHANGE_REASON,   /* number: of the recipient; bytes: its record, which has the state */
@@ -26,6 +28,8 @@ enum spool_change_kind {
     SPOOL_CHANGE_SIGNING,  /* bytes: the record */
     SPOOL_CHANGE_REMOVED,  /* nothing of the message is to be delivered any more */
     SPOOL_CHANGE_BOUND,    /* id: how many deliveries a crash may repeat from now on */
+    SPOOL_CHANGE_ADOPTED, /* number: of a spool; id: up to which message its log was adopted; bytes:
+                            * empty, or 2: of the spool whose mark this was (adoption.h) */
     SPOOL_CHANGE_KIND_COUNT
 };
 
@@ -69,6 +73,15 @@ struct spool_retelling {
  *            ERR_AGAIN: a page cannot be read for now; storage. A message that is damaged is passed over */
 MUST_USE int spool_retell(struct spool_reader *r, struct spool_retelling *at, size_t budget,
                           spool_listener *tell, void *ctx, size_t *ret_bytes);
+
+/* The same of one message alone, from its first piece on. */
+struct spool_retelling spool_retell_from(uint64_t id);
+/* The whole message was told. */
+bool spool_retelling_is_through(const struct spool_retelling *at);
+/* Errors as above, without ERR_MISSING. Once its record is told, all that stands beside it is, however
+ * much: between two calls there is all of it or only pieces. */
+MUST_USE int spool_retell_one(struct spool_reader *r, struct spool_retelling *at, size_t budget,
+                              spool_listener *tell, void *ctx, size_t *ret_bytes);
 
 /* What telling of everything would take, about: pages of the tables that have what is told. Between
  * begin and end of a reader. errors: storage */

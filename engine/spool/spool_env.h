@@ -64,6 +64,7 @@ static inline enum spool_table spool_queue_table(uint8_t class)
 /* Names in the meta table. */
 #define SPOOL_META_VERSION     "version"
 #define SPOOL_META_IDS         "ids"
+#define SPOOL_META_NODE        "node" /* in the twin table as well; see spool_store_node */
 #define SPOOL_META_BOUND       "duplicates"
 #define SPOOL_META_CLOCK       "clock" /* latest wall time of a deferral */
 #define SPOOL_META_QUARANTINED "quarantined"
@@ -130,6 +131,7 @@ struct spool_store {
     struct spool_flows flows;
     uint64_t next_sequence; /* of INCOMING entries: above those of all flows */
     uint64_t first_id;
+    uint16_t node;            /* as found at open; 0: none */
     uint64_t duplicate_bound; /* as found at open */
     uint64_t clock;           /* as found at open */
     uint64_t latest;          /* of the clock and what was noted since */

@@ -84,27 +84,73 @@ static bool has_lost(const struct spool_store *s, enum spool_table table)
     return has_any;
 }
 
+int spool_read_node(struct spool_txn *t, uint16_t *ret)
+{
+    uint64_t node = 0;
+    int r = spool_get_number(t, SPOOL_TABLE_META, SPOOL_META_NODE, &node);
+    if (r == ERR_MISSING || r == ERR_CORRUPT) {
+        r = spool_get_number(t, SPOOL_TABLE_TWIN, SPOOL_META_NODE, &node);
+    }
+    if (r == ERR_MISSING || r == ERR_CORRUPT) {
+        node = 0;
+        r = 0;
+    }
+    *ret = (uint16_t)node;
+    return r;
+}
+
+int spool_set_node(struct spool_txn *t, uint16_t node)
+{
+    int r = spool_put_number(t, SPOOL_TABLE_META, SPOOL_META_NODE, node);
+    return r != 0 ? r : spool_put_number(t, SPOOL_TABLE_TWIN, SPOOL_META_NODE, node);
+}
+
+static const uint64_t count_mask = (1ull << SPOOL_NODE_SHIFT) - 1;
+
+/* The greatest count in the ids of a table, whatever nodes gave them: mail that was taken over has
+ * the ids of its own node. A look-up for each node. */
+static int last_count(struct spool_txn *t, enum spool_table table, uint64_t *ret)
+{
+    uint64_t id;
+    int r = spool_last_number(t, table, &id);
+    *ret = id & count_mask;
+    while (r == 0 && id > count_mask) {
+        const struct spool_key to = spool_key_id((id & ~count_mask) - 1);
+        struct slice key;
+        r = spool_table_seek_back(t, table, &to, &key);
+        if (r == ERR_MISSING ||
+            (r == 0 && (key.len < 8 || !spool_key_read_id(slice_to(key, 8), &id)))) {
+            return 0;
+        }
+        *ret = r == 0 && (id & count_mask) > *ret ? id & count_mask : *ret;
+    }
+    return r;
+}
+
 int spool_read_first_id(struct spool_txn *t, uint64_t *ret)
 {
-    int r = spool_get_number(t, SPOOL_TABLE_META, SPOOL_META_IDS, ret);
+    uint64_t ids;
+    int r = spool_get_number(t, SPOOL_TABLE_META, SPOOL_META_IDS, &ids);
     if (r == ERR_MISSING) {
-        *ret = 1;
+        ids = 1;
         r = 0;
     }
     uint64_t floor = r == ERR_CORRUPT || has_lost(t->store, SPOOL_TABLE_META) ? ID_GAP : 0;
     static const enum spool_table with_ids[] = {SPOOL_TABLE_MESSAGE, SPOOL_TABLE_BODY,
                                                 SPOOL_TABLE_RECIPIENTS, SPOOL_TABLE_QUARANTINE};
     if (r == ERR_CORRUPT) {
-        *ret = 0;
+        ids = 0;
         r = 0;
     }
+    uint64_t count = ids & count_mask;
     for (size_t i = 0; r == 0 && i < sizeof(with_ids) / sizeof(with_ids[0]); i++) {
         uint64_t last;
-        r = spool_last_number(t, with_ids[i], &last);
-        if (r == 0 && last + floor >= *ret) {
-            *ret = last + floor + 1;
+        r = last_count(t, with_ids[i], &last);
+        if (r == 0 && last + floor >= count) {
+            count = last + floor + 1;
         }
     }
+    *ret = (uint64_t)t->store->node << SPOOL_NODE_SHIFT | count;
     return r;
 }
 
@@ -256,11 +302,10 @@ static int queued_ids(struct spool_txn *t, enum spool_table table, uint64_t *ids
     return r == ERR_MISSING ? 0 : r;
 }
 
-/* As if it had just come, but never before its sender wants it, nor before a retry is due. */
-static int requeue(struct spool_txn *t, uint64_t id, struct slice record)
+int spool_requeue_message(struct spool_txn *t, uint64_t id, struct slice record,
+                          struct spool_position *ret)
 {
     const struct spool_key key = spool_key_part(id, SPOOL_RETRY_BATCH);
-    struct spool_position place;
     struct spool_message m;
     struct spool_retry retry;
     struct slice state;
@@ -272,17 +317,17 @@ static int requeue(struct spool_txn *t, uint64_t id, struct slice record)
     }
     int r = spool_table_get(t, SPOOL_TABLE_STATE, &key, &state);
     if (r == 0 && spool_retry_decode(state, id, &retry) == 0 && retry.due > 0) {
-        place = (struct spool_position){SPOOL_DEFERRED, (uint64_t)retry.due, id, flow};
-        return spool_queue_at(t, &place);
+        *ret = (struct spool_position){SPOOL_DEFERRED, (uint64_t)retry.due, id, flow};
+        return spool_queue_at(t, ret);
     }
     if (r != 0 && r != ERR_MISSING) {
         return r;
     }
     if (not_before > 0) {
-        place = (struct spool_position){SPOOL_HELD, (uint64_t)not_before, id, flow};
-        return spool_queue_at(t, &place);
+        *ret = (struct spool_position){SPOOL_HELD, (uint64_t)not_before, id, flow};
+        return spool_queue_at(t, ret);
     }
-    return spool_queue_incoming(t, id, flow, &place);
+    return spool_queue_incoming(t, id, flow, ret);
 }
 
 /* Walks the messages beside the sorted ids of all queue entries. */
@@ -310,7 +355,8 @@ static int requeue_unnamed(struct spool_txn *t, const uint64_t *ids, uint64_t co
             at++;
         }
         if (at == count || ids[at] != id) {
-            r = requeue(t, id, record);
+            struct spool_position place;
+            r = spool_requeue_message(t, id, record, &place);
             if (r != 0) {
                 return r;
             }

@@ -369,7 +369,8 @@ static int read_sequence(struct spool_txn *t)
 static int read_start(struct spool_txn *t, void *arg)
 {
     struct spool_store *s = arg;
-    int r = spool_read_first_id(t, &s->first_id);
+    int r = spool_read_node(t, &s->node);
+    r = r != 0 ? r : spool_read_first_id(t, &s->first_id);
     if (r != 0) {
         return r;
     }
@@ -775,6 +776,11 @@ void spool_store_restore_ballast(struct spool_store *s)
 uint64_t spool_store_first_id(const struct spool_store *s)
 {
     return s->first_id;
+}
+
+uint16_t spool_store_node(const struct spool_store *s)
+{
+    return s->node;
 }
 
 usec_t spool_store_clock(const struct spool_store *s)

@@ -206,6 +206,11 @@ void spool_store_restore_ballast(struct spool_store *);
 /* First id that was never handed out before this start; ids below the reservation stored by
  * spool_reserve_ids may be used. */
 uint64_t spool_store_first_id(const struct spool_store *);
+/* Which spool of a cluster this is: 1 to 65,535, and no other one has the same (node_numbers.h). It stands in the
+ * upper bits of the ids that it gives; 0: it has none, and neither have its ids. A spool gets it
+ * once and keeps it. As found at open. */
+#define SPOOL_NODE_SHIFT 48
+uint16_t spool_store_node(const struct spool_store *);
 /* The latest time at which anything was deferred, by the wall clock of that moment; 0: not known.
  * As found at open: a clock before it has been set back. */
 usec_t spool_store_clock(const struct spool_store *);
@@ -230,6 +235,8 @@ MUST_USE int spool_commit(struct spool_txn *);
 void spool_abort(struct spool_txn *);
 
 MUST_USE int spool_reserve_ids(struct spool_txn *, uint64_t below);
+/* Say which spool this is; see spool_store_node. */
+MUST_USE int spool_set_node(struct spool_txn *, uint16_t node);
 /* Store the duplicate bound. Replaced at each start before anything is delivered; at an orderly end
  * it is the number of deliveries that the stop cut short. */
 MUST_USE int spool_store_bound(struct spool_txn *, uint64_t duplicate_bound);

@@ -6,9 +6,20 @@
 #include "base/mailbox.h"
 #include "engine/state/dispatch_bound.h"
 
+#include <time.h>
+
 uint64_t engine_new_id(struct engine *e)
 {
     return atomic_fetch_add_explicit(&e->next_id, 1, memory_order_relaxed);
+}
+
+void engine_number_ids(struct engine *e, uint16_t node)
+{
+    /* Relaxed: an id means nothing before a commit has it, and the writer reserves it before that. */
+    if (atomic_exchange_explicit(&e->node_number, node, memory_order_relaxed) == 0) {
+        atomic_fetch_add_explicit(&e->next_id, (uint64_t)node << SPOOL_NODE_SHIFT,
+                                  memory_order_relaxed);
+    }
 }
 
 bool engine_id_is_reserved(const struct engine *e, uint64_t id)
@@ -41,6 +52,20 @@ void engine_gate_clear(struct engine *e, enum engine_gate bit)
     engine_wake_all(e);
 }
 
+static usec_t boot_time(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_BOOTTIME, &t); /* cannot fail with this clock */
+    return (usec_t)t.tv_sec * USEC_PER_SEC + t.tv_nsec / 1000;
+}
+
+bool engine_lease_is_over(const struct engine *e)
+{
+    /* Relaxed: a time that orders nothing; one that was just put off is seen a moment later. */
+    usec_t until = atomic_load_explicit(&e->lease_until, memory_order_relaxed);
+    return until != 0 && boot_time() >= until;
+}
+
 bool engine_may_dispatch(const struct engine *e, uint64_t entry)
 {
     /* Sequentially consistent: a scheduler publishes `entry` and then reads the bound here; the
@@ -49,7 +74,8 @@ bool engine_may_dispatch(const struct engine *e, uint64_t entry)
     return entry <= atomic_load(&e->dispatch_entry) &&
            atomic_load_explicit(&e->undurable, memory_order_relaxed) <
                atomic_load_explicit(&e->dispatch_limit, memory_order_relaxed) &&
-           (engine_gate(e) & (ENGINE_GATE_BROKEN | ENGINE_GATE_STOPPING)) == 0;
+           (engine_gate(e) & (ENGINE_GATE_BROKEN | ENGINE_GATE_STOPPING)) == 0 &&
+           !engine_lease_is_over(e);
 }
 
 void engine_dispatched(struct engine *e, uint32_t recipients)
@@ -61,6 +87,15 @@ static void wake_schedulers(const struct engine *e)
 {
     for (uint32_t i = 0; e->boxes.scheds != NULL && i < e->sched_count; i++) {
         mailbox_wake(e->boxes.scheds[i]);
+    }
+}
+
+void engine_set_lease(struct engine *e, usec_t until)
+{
+    bool was_over = engine_lease_is_over(e);
+    atomic_store_explicit(&e->lease_until, until, memory_order_relaxed);
+    if (was_over) {
+        wake_schedulers(e);
     }
 }
 

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 struct activator;
+struct adoption;
 struct auth;
 struct clerk;
 struct config;
@@ -83,10 +84,11 @@ struct engine {
     struct event_feed *feed;         /* NULL: no event log that can be read */
     struct spool_writer *writer;
     struct series *series;
-    struct nodes *nodes;     /* NULL: no cluster; nodes.h */
-    struct gather *gather;   /* likewise; gather.h */
-    struct replica *replica; /* NULL: no log; replica.h */
-    struct limits *limits;   /* what receivers allow, shared by all transports; limits.h */
+    struct nodes *nodes;                 /* NULL: no cluster; nodes.h */
+    struct gather *gather;               /* likewise; gather.h */
+    struct replica *replica;             /* NULL: no log; replica.h */
+    _Atomic(struct adoption *) adoption; /* lent to the spool writer; adopter.h */
+    struct limits *limits; /* what receivers allow, shared by all transports; limits.h */
     struct queue_figures_keeper *figures; /* queue_figures.h */
     struct tally *tally;                  /* counted by the spool writer; see tally.h */
     struct activator *activator;
@@ -120,7 +122,8 @@ struct engine {
 
     /* any thread, atomic */
     _Alignas(CACHE_LINE) _Atomic uint64_t next_id;
-    _Atomic uint64_t id_limit; /* ids below are reserved on disk */
+    _Atomic uint64_t id_limit;    /* ids below are reserved on disk */
+    _Atomic uint16_t node_number; /* of this spool in its cluster; 0: none; spool_store_node */
     _Alignas(
         CACHE_LINE) _Atomic uint64_t undurable; /* recipients dispatched, result not committed */
     _Atomic uint64_t dispatch_limit, dispatch_entry;    /* recipients; see engine_may_dispatch */
@@ -149,6 +152,8 @@ struct engine {
     _Atomic uint32_t injections;   /* requests to inject mail that await their commits */
     _Atomic uint32_t sweeps;       /* asked for by operators, and not over */
     _Atomic uint32_t recalls;      /* that the activator has */
+    _Atomic int64_t lease_until;   /* see engine_set_lease */
+    _Atomic uint16_t taken_by;     /* the spool that has our log now; 0: none; engine_run.c */
     _Atomic bool wants_restart;    /* main is to look: report/drain.h */
     _Atomic int64_t drain_until;   /* monotonic: while it drains, when it ends at the latest */
     _Atomic uint32_t empty_looks;  /* while it drains: looks in a row that found nothing to send */
@@ -166,7 +171,17 @@ struct engine {
 /* A message id that was never used and never will be again. Any thread.
  * The caller refuses the mail when the id is not below id_limit (the writer reserves far ahead). */
 uint64_t engine_new_id(struct engine *e);
+/* From now on ids have this number in front; once in the life of a spool. Thread: any. */
+void engine_number_ids(struct engine *e, uint16_t node);
 MUST_USE bool engine_id_is_reserved(const struct engine *e, uint64_t id);
+
+/* Whether this node may deliver nothing, as others may have taken its mail over. Asked before each
+ * MAIL; what it answers is not kept. Any thread. Without a cluster that takes over: false, for the price of
+ * a load. */
+MUST_USE bool engine_lease_is_over(const struct engine *e);
+/* until: CLOCK_BOOTTIME, which goes on while the machine sleeps; 0: there is no lease. Wakes the
+ * schedulers. Any thread. */
+void engine_set_lease(struct engine *e, usec_t until);
 
 static inline uint32_t engine_gate(const struct engine *e)
 {

@@ -62,6 +62,7 @@ int housekeeping_init(struct housekeeping *h, struct engine *engine)
     err = spool_commit(txn);
     if (err == 0) {
         atomic_store(&engine->next_id, first);
+        atomic_store(&engine->node_number, spool_store_node(engine->store));
         atomic_store(&engine->id_limit, h->reserved_ids);
     }
     return err;
@@ -181,8 +182,12 @@ int housekeeping_put(struct housekeeping *h, struct spool_txn *txn)
     h->reserving_ids = 0;
     if (err == 0 && needs_ids(h)) {
         uint64_t next = atomic_load_explicit(&h->engine->next_id, memory_order_relaxed);
+        uint16_t node = (uint16_t)(next >> SPOOL_NODE_SHIFT);
         h->reserving_ids = next + ID_BLOCK;
         err = spool_reserve_ids(txn, h->reserving_ids);
+        if (err == 0 && node != h->reserved_ids >> SPOOL_NODE_SHIFT) {
+            err = spool_set_node(txn, node);
+        }
     }
     h->is_binding = false;
     if (err == 0 && needs_bound(h)) {

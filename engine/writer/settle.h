@@ -37,9 +37,10 @@ struct settle {
     bool has_deferred;         /* the current transaction defers something */
     uint64_t suppressed;       /* notices that the current transaction leaves out */
     struct message *unwritten; /* first one in `touched` that this transaction has no room for */
-    usec_t span; /* after so long a transaction takes no further message; the writer's; USEC_NEVER */
-    unsigned expired_at_once;  /* event lines of one message in a transaction */
-    uint64_t without_result;   /* dispatched recipients without a result, since the last commit */
+    usec_t
+        span; /* after so long a transaction takes no further message; the writer's; USEC_NEVER */
+    unsigned expired_at_once; /* event lines of one message in a transaction */
+    uint64_t without_result;  /* dispatched recipients without a result, since the last commit */
 };
 
 /* Takes over a result and accounts for it. */

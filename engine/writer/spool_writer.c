@@ -85,6 +85,7 @@ int spool_writer_new(struct engine *engine, struct spool_writer **ret)
         .lines = &w->log, .write = write_gathered, .ctx = w, .matcher = reply_matcher_new()};
     suppressor_init(&w->suppressor, engine);
     settle_init(&w->settle, engine, w->reader, &w->suppressor, &log);
+    w->adopter.engine = engine;
     reaction_log_init(&w->reactions, engine->limits, engine->events, wake_writer, w);
     if (err == 0) {
         err = hearings_init(&w->hearings, engine);
@@ -253,6 +254,7 @@ static void batch_failed(struct spool_writer *w, int err) ON_ROLE(w->post)
         w->is_broken = true;
     }
     settle_failed(&w->settle);
+    adopter_failed(&w->adopter);
     spool_writer_refuse_parts(w, err);
     if (err == -ENOSPC || err == -EDQUOT) {
         spool_store_drop_ballast(w->engine->store);
@@ -277,6 +279,7 @@ static void wait_for_log(struct spool_writer *w, int err) ON_ROLE(w->post)
 static void log_failed(struct spool_writer *w, int err) ON_ROLE(w->post)
 {
     settle_failed(&w->settle);
+    adopter_failed(&w->adopter);
     wait_for_log(w, err);
 }
 
@@ -290,7 +293,9 @@ static bool log_lets(struct spool_writer *w) ON_ROLE(w->post)
         wait_for_log(w, ERR_CLOSED);
         return false;
     }
-    if (w->waits_for_log) {
+    /* With the log the spool gets its number, and ids that have it are reserved first. */
+    uint64_t next = atomic_load_explicit(&w->engine->next_id, memory_order_relaxed);
+    if (w->waits_for_log && engine_id_is_reserved(w->engine, next)) {
         w->waits_for_log = false;
         log_info("log: it works, mail is accepted");
         engine_gate_clear(w->engine, ENGINE_GATE_LOG);
@@ -429,7 +434,8 @@ static enum commit next_commit(struct spool_writer *w) ON_ROLE(w->post)
     bool is_last = is_stopping && !spool_journal_is_empty(w->engine->store);
     bool is_damaged = spool_store_is_damaged(w->engine->store); /* spool_begin examines it */
     if (has_touched || suppressor_is_due(&w->suppressor) || hearings_are_due(&w->hearings) ||
-        is_last || is_damaged || now >= journaled_due(&w->journaled) ||
+        is_last || is_damaged || adopter_is_due(&w->adopter) ||
+        now >= journaled_due(&w->journaled) ||
         (w->engine->replica != NULL && replica_wants_tables(w->engine->replica))) {
         return COMMIT_TABLES;
     }
@@ -475,6 +481,7 @@ static void commit_once(struct spool_writer *w, enum commit *kind) ON_ROLE(w->po
     int err = commit(w, kind);
     if (err == 0) {
         spool_writer_committed(w, *kind == COMMIT_JOURNAL);
+        (void)log_lets(w);          /* it may have waited for what this commit reserved */
     } else if (err == ERR_CLOSED) { /* of the log alone */
         log_failed(w, err);
     } else {
@@ -531,8 +538,8 @@ static bool has_rest(const struct spool_writer *w)
     bool has_results = w->touched_due != 0 && clock_mono() >= w->touched_due;
     bool is_retelling = w->engine->replica != NULL && replica_is_retelling(w->engine->replica);
     return !w->is_broken && !w->waits_for_log &&
-           (has_results || is_retelling || w->housekeeping.discard_count > 0 ||
-            suppressor_is_due(&w->suppressor));
+           (has_results || is_retelling || adopter_is_due(&w->adopter) ||
+            w->housekeeping.discard_count > 0 || suppressor_is_due(&w->suppressor));
 }
 
 static usec_t earlier(usec_t a, usec_t b)
@@ -592,6 +599,10 @@ static void write_until_the_end(struct spool_writer *w) ON_ROLE(w->post)
         if (is_stopping && w->waits_for_log) {
             usec_t now = clock_mono();
             w->log_missed = w->log_missed == 0 ? now : w->log_missed;
+            bool is_taken = atomic_load_explicit(&w->engine->taken_by, memory_order_relaxed) != 0;
+            if (is_taken) {
+                return; /* the log will not work again, and what is here is void */
+            }
             if (now - w->log_missed >= log_patience) {
                 log_warning(
                     "log: it does not work; what became of the last mail is not stored, and "

@@ -124,6 +124,7 @@ int spool_writer_write_tables(struct spool_writer *w)
                   ? 0
                   : in->error;
     }
+    err = err == 0 ? adopter_put(&w->adopter, txn) : err;
     err = err == 0 ? hearings_put(&w->hearings, &w->suppressor, txn) : err;
     err = err == 0 ? suppressor_put(&w->suppressor, txn) : err;
     if (err == 0) {
@@ -310,6 +311,10 @@ void spool_writer_committed(struct spool_writer *w, bool is_journal) ON_ROLE(w->
             admission_doubt(&w->admission);
         }
         housekeeping_committed(&w->housekeeping, w->to_activator);
+        if (adopter_is_due(&w->adopter)) {
+            adopter_committed(&w->adopter, w->to_activator);
+            admission_doubt(&w->admission);
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/post.h"
 #include "engine/writer/admission.h"
+#include "engine/writer/adopter.h"
 #include "engine/writer/hearings.h"
 #include "engine/writer/housekeeping.h"
 #include "engine/writer/journaled.h"
@@ -52,6 +53,7 @@ struct spool_writer {
     usec_t received;      /* monotonic: when the last part of a reception came; 0: none did */
     usec_t journal_after; /* monotonic: the journal failed and is not used before */
     struct admission admission;
+    struct adopter adopter;
 };
 
 /* --- spool_writer_batch.c --------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 """The log of a node: what it accepted is on the servers before it says 250, and a spool is made of it where the disk is
 lost."""
+import base64
 import json
 import os
 import random
@@ -254,7 +255,7 @@ def test_strange_messages_in_the_log(nats, place):
     client = NatsClient(nats.servers[0])
     for i, data in enumerate(hostile):
         for headers in ('', 'Sluice-Encoding: zstd\r\n', 'Sluice-Encoding: other\r\n'):
-            client.publish('sluice.log.strange', data, headers)
+            client.publish(f'sluice.log.{number_of(client, "strange")}', data, headers)
         client.settle()
         submit(daemon, 'a@a.test', [f'r{i}@x.test'], message(text='text that is worth compressing\r\n' * 100))
     client.close()
@@ -381,10 +382,17 @@ def test_interrupted_restore(nats, place):
     assert [m['sender'] for m in daemons[0].query('messages')] == ['one@a.test'] * 2
 
 
+def number_of(client, node):
+    """By which its log goes."""
+    answer = client.request('$JS.API.STREAM.MSG.GET.KV_sluice_nodes',
+                            json.dumps({'last_by_subj': '$KV.sluice_nodes.all/numbers'}).encode())
+    return json.loads(base64.b64decode(answer['message']['data']))['nodes'][node]
+
+
 def stream_request(nats, what, node, **data):
     """Of the servers, about a node's log."""
     client = NatsClient(nats.servers[0])
-    answer = client.request(f'$JS.API.STREAM.{what}.SLUICE_LOG_{node}', json.dumps(data).encode() if data else b'')
+    answer = client.request(f'$JS.API.STREAM.{what}.SLUICE_LOG_{number_of(client, node)}', json.dumps(data).encode() if data else b'')
     client.close()
     assert 'error' not in answer, answer
     return answer
@@ -428,7 +436,7 @@ def test_foreign_bytes_in_the_log(nats, place):
     daemon.command('suspend', '--all', '--reason', 'x', '--here')
     client = NatsClient(nats.servers[0])
     for data in (b'hello', b'', bytes(600000)):
-        client.publish('sluice.log.bytes', data)
+        client.publish(f'sluice.log.{number_of(client, "bytes")}', data)
     client.settle()
     until(lambda: last_place(nats, 'bytes') >= 4, lambda: last_place(nats, 'bytes'))
     first = last_place(nats, 'bytes')
@@ -450,7 +458,7 @@ def test_owner_is_lost(nats, place):
         submit(daemon, 'a@a.test', [f'r{i}@x.test'], message(text=('x' * 70 + '\r\n') * 9000))
     assert daemon.stop() == 0
     client = NatsClient(nats.servers[0])
-    client.request('$JS.API.STREAM.PURGE.KV_sluice_owner', json.dumps({'filter': '$KV.sluice_owner.owner'}).encode())
+    client.request('$JS.API.STREAM.PURGE.KV_sluice_owner', json.dumps({'filter': f'$KV.sluice_owner.{number_of(client, "owner")}'}).encode())
     client.close()
     daemon.start()
     wait_open(daemon)

@@ -40,7 +40,7 @@ RIGHTS = {
     'GET /v1/return-keys': LOOK, 'POST /v1/return-keys': OPERATORS,
     'GET /v1': LOOK, 'GET /v1/status': LOOK, 'GET /v1/destinations': LOOK, 'GET /v1/sites': LOOK,
     'GET /v1/lanes': LOOK, 'GET /v1/hosts': LOOK, 'GET /v1/transports': LOOK, 'GET /v1/sources': LOOK,
-    'GET /v1/cluster': LOOK, 'DELETE /v1/cluster/:id': OPERATORS,
+    'GET /v1/cluster': LOOK, 'DELETE /v1/cluster/:id': OPERATORS, 'POST /v1/cluster/:id': OPERATORS,
     'GET /v1/trace': LOOK, 'GET /v1/config': LOOK, 'GET /v1/tenants': LOOK, 'GET /v1/responses': LOOK,
     'GET /v1/series': LOOK, 'GET /v1/windows': LOOK, 'GET /metrics': LOOK, 'GET /v1/events/consumers': LOOK,
     'POST /v1/lanes': OPERATORS, 'POST /v1/flush': OPERATORS, 'POST /v1/reload': OPERATORS,

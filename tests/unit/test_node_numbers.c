@@ -76,6 +76,45 @@ static void test_wanted(void **state)
     free(s.value);
 }
 
+/* errors of node_numbers_own; the value becomes what it says */
+static int own(struct store *s, const char *name, uint16_t spool, uint16_t *ret)
+{
+    struct node_numbers_step step;
+    int err = node_numbers_own(slice_make(s->value, s->len), name, spool, &step);
+    if (step.value != NULL) {
+        free(s->value);
+        s->value = step.value;
+        s->len = step.len;
+    }
+    *ret = step.number;
+    return err;
+}
+
+/* The number is the spool's: with a new one the node gets another. */
+static void test_of_spools(void **state)
+{
+    struct store s = {NULL, 0};
+    uint16_t number;
+    assert_int_equal(own(&s, "a", 0, &number), 0);
+    assert_int_equal(number, 1);
+    assert_int_equal(own(&s, "b", 0, &number), 0);
+    assert_int_equal(number, 2);
+    assert_int_equal(own(&s, "a", 1, &number), 0);
+    assert_int_equal(number, 1);
+    assert_int_equal(own(&s, "a", 0, &number), 0);
+    assert_int_equal(number, 3);
+    assert_int_equal(own(&s, "a", 1, &number), 0); /* an old spool has been put back */
+    assert_int_equal(number, 1);
+    assert_int_equal(own(&s, "a", 2, &number), ERR_LOCKED); /* b has it */
+    assert_int_equal(number, 0);
+    assert_int_equal(own(&s, "c", 0, &number), 0);
+    assert_int_equal(number, 4);
+    assert_int_equal(own(&s, "c", 9, &number), 0);
+    assert_int_equal(own(&s, "d", 0, &number), 0);
+    assert_int_equal(number, 10);
+    free(s.value);
+}
+
 static void test_too_long(void **state)
 {
     struct store s = {NULL, 0};
@@ -164,6 +203,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_its_own), cmocka_unit_test(test_wanted),
+        cmocka_unit_test(test_of_spools),
         cmocka_unit_test(test_too_long),     cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_random),
     };

@@ -143,6 +143,32 @@ static void ids_are_reserved(void **state)
     assert_true(spool_store_first_id(store) > 7000 + (1ull << 32));
 }
 
+/* Ids have the number of their spool in front once it has one, whatever others it has taken over. */
+static void ids_have_a_number(void **state)
+{
+    const uint64_t node = 7ull << SPOOL_NODE_SHIFT;
+    assert_int_equal(spool_store_node(store), 0);
+    struct spool_txn *t = begin();
+    assert_int_equal(spool_reserve_ids(t, 5000), 0);
+    assert_int_equal(spool_set_node(t, 7), 0);
+    assert_int_equal(spool_commit(t), 0);
+    down();
+    up();
+    assert_int_equal(spool_store_node(store), 7);
+    assert_true(spool_store_first_id(store) == (node | 5000));
+    put_one(65535ull << SPOOL_NODE_SHIFT | 300);
+    put_one(9ull << SPOOL_NODE_SHIFT | 6000);
+    put_one(8000);
+    put_one(node | 5001);
+    put_one(3ull << SPOOL_NODE_SHIFT | 40);
+    down();
+    const struct spool_key key = spool_key_name(SPOOL_META_NODE);
+    tamper("meta", &key, SLICE("nonsense"));
+    up();
+    assert_int_equal(spool_store_node(store), 7);
+    assert_true(spool_store_first_id(store) == (node | 8001));
+}
+
 static void order_of_the_queue(void **state)
 {
     struct spool_txn *t = begin();
@@ -562,6 +588,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(second_process_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(unknown_format_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(ids_are_reserved, setup, teardown),
+        cmocka_unit_test_setup_teardown(ids_have_a_number, setup, teardown),
         cmocka_unit_test_setup_teardown(order_of_the_queue, setup, teardown),
         cmocka_unit_test_setup_teardown(held_until_its_time, setup, teardown),
         cmocka_unit_test_setup_teardown(sequence_goes_on_after_a_restart, setup, teardown),

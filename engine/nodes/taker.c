@@ -1,0 +1,513 @@
+/* Owns what is known of all logs' owners, and the log that is being taken over.
+ *
+ * Concurrency: all is the thread's own but the orders and figures, which are atomic, and the inbox. A
+ * spool that was made of a log is the writer's to read while engine.adoption points to it. The thread
+ * ends after the spool writer. */
+#include "engine/nodes/taker.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/post.h"
+#include "engine/cluster/adoption.h"
+#include "engine/cluster/member.h"
+#include "engine/config/config.h"
+#include "engine/nodes/cluster_clock.h"
+#include "engine/nodes/inbox.h"
+#include "engine/nodes/log_owner.h"
+#include "engine/nodes/taken_log.h"
+#include "engine/replica/replica.h"
+#include "engine/spool/spool_adopt.h"
+#include "engine/state/engine.h"
+#include "engine/writer/adopter.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LOGS_MAX = 1024, ORDERS_MAX = 16, INBOX_ROOM = 65536 };
+#define LOOK     (1 * USEC_PER_SEC)
+#define DOUBTFUL (200 * USEC_PER_MSEC) /* between two questions to servers */
+
+/* A log of which something is needed yet. */
+struct known_log {
+    uint16_t number;
+    struct log_owner owner;
+    usec_t none_since; /* cluster clock: nobody has its holder; 0: somebody does */
+    int complained;    /* error of the last complaint; 0: none */
+};
+
+struct taker {
+    struct taker_node node;
+    struct post post;
+    struct spool_reader *reader;
+    struct inbox inbox;
+
+    /* owner thread only */
+    bool has_bucket;
+    struct known_log logs[LOGS_MAX]; /* [count] */
+    size_t count;
+    char folder[4096];
+
+    /* any thread, atomic */
+    _Atomic uint16_t orders[ORDERS_MAX]; /* 0: free */
+    _Atomic uint16_t under_way;
+    _Atomic uint64_t taken, messages;
+};
+
+static void wake(void *ctx)
+{
+    struct taker *t = ctx;
+    mailbox_wake(&t->post.box);
+}
+
+/* --- what the owners' keys say ---------------------------------------------------------------- */
+
+static void hear_owner(void *ctx, const char *key, const void *data, size_t len, uint64_t revision)
+{
+    struct taker *t = ctx;
+    if (key != NULL) {
+        (void)inbox_put(&t->inbox, key, data, len, revision);
+    }
+}
+
+static void take_owner(struct taker *t, uint16_t number, const struct log_owner *o)
+{
+    size_t at = 0;
+    while (at < t->count && t->logs[at].number != number) {
+        at++;
+    }
+    if (o->is_adopted) {
+        if (at < t->count) {
+            t->logs[at] = t->logs[--t->count];
+        }
+        return;
+    }
+    if (at == t->count && t->count < LOGS_MAX) {
+        t->logs[t->count++] = (struct known_log){.number = number};
+    }
+    if (at < t->count) {
+        t->logs[at].owner = *o;
+        t->logs[at].none_since = 0;
+    }
+}
+
+static void read_owners(struct taker *t)
+{
+    struct told *next;
+    for (struct told *told = inbox_take(&t->inbox); told != NULL; told = next) {
+        struct log_owner o;
+        unsigned long number = strtoul(told->key, NULL, 10);
+        next = told->next;
+        if (told->is_put && number >= 1 && number <= UINT16_MAX &&
+            log_owner_read(slice_make(told->value, told->len), &o) == 0) {
+            take_owner(t, (uint16_t)number, &o);
+        }
+        free(told);
+    }
+}
+
+/* --- which log -------------------------------------------------------------------------------- */
+
+static bool is_ordered(struct taker *t, uint16_t number, bool is_done)
+{
+    bool is_found = false;
+    for (size_t i = 0; i < ORDERS_MAX; i++) {
+        /* Relaxed: a number that says all there is. */
+        if (atomic_load_explicit(&t->orders[i], memory_order_relaxed) == number) {
+            is_found = true;
+            if (is_done) {
+                atomic_store_explicit(&t->orders[i], 0, memory_order_relaxed);
+            }
+        }
+    }
+    return is_found;
+}
+
+/* Nobody runs the holder's spool any more. One that nobody says to have is waited for as long as one
+ * that is not heard any more: its entry may be on its way. */
+static bool is_gone(struct taker *t, struct known_log *l)
+{
+    usec_t now = cluster_clock();
+    enum holder holder = t->node.holder(t->node.ctx, l->owner.holder);
+    if (holder != HOLDER_NONE) {
+        l->none_since = 0;
+        bool is_left = holder == HOLDER_LEFT && is_ordered(t, l->owner.holder, false);
+        return holder == HOLDER_GONE || is_left;
+    }
+    l->none_since = l->none_since == 0 ? now : l->none_since;
+    return now - l->none_since >= MEMBER_GONE_AFTER;
+}
+
+/* 0: nothing of it, also when that cannot be read now */
+static uint64_t mark_of(struct taker *t, uint16_t log)
+{
+    uint64_t mark = 0;
+    if (spool_reader_begin(t->reader) == 0) {
+        if (spool_read_adopted(t->reader, log, &mark) != 0) {
+            mark = 0;
+        }
+        spool_reader_end(t->reader);
+    }
+    return mark;
+}
+
+static bool may_take(struct taker *t, struct known_log *l, uint16_t own)
+{
+    bool is_own_spool = l->owner.holder == l->number;
+    const struct adoption_case c = {
+        .log = l->number,
+        .holder = l->owner.holder,
+        .is_adopted = l->owner.is_adopted,
+        .is_gone = l->number != own && is_own_spool && is_gone(t, l),
+        .has_adopted_holder =
+            !is_own_spool && l->owner.holder != own && mark_of(t, l->owner.holder) == ADOPTION_DONE,
+    };
+    bool is_wanted = t->node.is_automatic || !is_own_spool || is_ordered(t, l->number, false);
+    return is_wanted && adoption_may_take(&c, own);
+}
+
+/* --- taking it -------------------------------------------------------------------------------- */
+
+struct taking {
+    struct taker *taker;
+    struct known_log *log;
+    struct taken_log taken;
+    struct spool_store *store;
+    uint16_t own;
+    uint64_t from, fence, bound;
+};
+
+/* Asks until an answer comes or the thread is to end. */
+static bool must_ask_again(void *ctx, int err)
+{
+    struct taker *t = ((struct taking *)ctx)->taker;
+    post_assert_owner(&t->post);
+    bool is_answer = err != -ETIMEDOUT && err != ERR_CLOSED && err != ERR_AGAIN && err != -EIO;
+    if (is_answer || post_must_end(&t->post)) {
+        return false;
+    }
+    post_nap(&t->post, clock_mono() + DOUBTFUL);
+    return true;
+}
+
+static void empty_folder(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *e;
+    while (dir != NULL && (e = readdir(dir)) != NULL) {
+        if (e->d_name[0] != '.') {
+            (void)unlinkat(dirfd(dir), e->d_name, 0); /* what stays is in the way of the next one */
+        }
+    }
+    if (dir != NULL) {
+        (void)closedir(dir);
+        (void)rmdir(folder);
+    }
+}
+
+static void close_store(struct taking *k)
+{
+    if (k->store != NULL) {
+        spool_store_close(k->store);
+        k->store = NULL;
+    }
+    empty_folder(k->taker->folder);
+}
+
+/* The own key first: who was taken over himself takes nobody over. errors: ERR_LOCKED; of a server */
+static int claim(struct taking *k, struct log_owner *ret)
+{
+    const struct taker_node *n = &k->taker->node;
+    struct cluster_client *client = n->client(n->ctx);
+    struct log_owner own;
+    int err = client == NULL ? ERR_CLOSED : log_owner_get(n->module, client, k->own, &own);
+    if (err == 0 && (own.holder != k->own || own.is_adopted)) {
+        err = ERR_LOCKED;
+    }
+    *ret = (struct log_owner){.epoch = k->log->owner.epoch + 1, .holder = k->own};
+    err = err != 0 ? err : log_owner_swap(n->module, client, k->log->number, &k->log->owner, ret);
+    if (err == 0) {
+        k->log->owner = *ret;
+    }
+    return err;
+}
+
+/* errors: ERR_AGAIN: from the start, with an empty spool; as taken_log_read */
+static int read_log(struct taking *k)
+{
+    char why[256] = "";
+    const struct config_spool *c = &k->taker->node.engine->config->spool;
+    const struct spool_options options = {.path = k->taker->folder, .map_size = c->map_size};
+    empty_folder(k->taker->folder);
+    int err = spool_store_open(&options, &k->store, why);
+    if (err != 0) {
+        log_error("take-over: %s", why);
+        return err;
+    }
+    struct replay replay = {.store = k->store};
+    struct taken_log_figures figures = {0};
+    err = taken_log_read(&k->taken, k->fence, &replay, &figures);
+    int end = replay_end(&replay);
+    err = err != 0 ? err : end;
+    k->bound = replay.bound;
+    if (err == 0) {
+        log_info(
+            "take-over: log %u was read: %llu frames, %llu of them void, %llu unreadable, %llu "
+            "bytes",
+            k->log->number, (unsigned long long)replay.frames,
+            (unsigned long long)replay.void_frames, (unsigned long long)figures.unreadable,
+            (unsigned long long)figures.bytes);
+    }
+    return err;
+}
+
+/* Lends the spool to the writer until all of it is taken in. errors: ERR_CLOSED: the thread is to end;
+ * -EIO: it failed, and is to be begun again */
+static int have_it_adopted(struct taking *k)
+{
+    struct taker *t = k->taker;
+    struct engine *e = t->node.engine;
+    struct adoption job = {.log = k->log->number, .from = k->from, .wake = wake, .ctx = t};
+    post_assert_owner(&t->post);
+    int err = spool_reader_new(k->store, &job.reader);
+    if (err != 0) {
+        return err;
+    }
+    int state = ADOPTION_UNDER_WAY;
+    /* Release pairs with the acquire of the writer. */
+    atomic_store_explicit(&e->adoption, &job, memory_order_release);
+    mailbox_wake(e->boxes.writer);
+    while (state == ADOPTION_UNDER_WAY && !post_must_end(&t->post)) {
+        post_nap(&t->post, clock_mono() + LOOK);
+        state = atomic_load_explicit(&job.state, memory_order_acquire);
+    }
+    /* This thread is told to end when the writer has ended: nobody has the job any more. */
+    atomic_store_explicit(&e->adoption, NULL, memory_order_relaxed);
+    spool_reader_free(job.reader);
+    uint64_t messages = atomic_load_explicit(&job.messages, memory_order_relaxed);
+    atomic_fetch_add_explicit(&t->messages, messages, memory_order_relaxed);
+    if (state == ADOPTION_ENDED) {
+        log_info(
+            "take-over: log %u is taken over: %llu messages%s; at most %llu of their deliveries "
+            "may repeat",
+            k->log->number, (unsigned long long)messages, k->from == 0 ? "" : " more",
+            (unsigned long long)k->bound);
+        return 0;
+    }
+    return state == ADOPTION_FAILED ? -EIO : ERR_CLOSED;
+}
+
+/* Nothing of the log is needed any more. errors: of a server */
+static int end_log(struct taking *k)
+{
+    const struct taker_node *n = &k->taker->node;
+    struct log_owner is = k->log->owner;
+    int err;
+    do {
+        err = n->log_module->remove(k->taken.log);
+        err = err == ERR_MISSING ? 0 : err;
+    } while (must_ask_again(k, err));
+    is.is_adopted = true;
+    return err != 0
+               ? err
+               : log_owner_swap(n->module, n->client(n->ctx), k->log->number, &k->log->owner, &is);
+}
+
+/* errors: ERR_LIMIT: our own log has no room for it */
+static int has_room(const struct taking *k, const struct cluster_log_state *state)
+{
+    struct replica_view v;
+    const struct engine *e = k->taker->node.engine;
+    replica_look(e->replica, &v);
+    return v.size + state->bytes > e->config->cluster.max_bytes / 100 * 80 ? ERR_LIMIT : 0;
+}
+
+static int fence_and_read(struct taking *k, const struct log_owner *claimed)
+{
+    int err = taken_log_fence(&k->taken, k->own, claimed->epoch, &k->fence);
+    err = err != 0 ? err : read_log(k);
+    while (err == ERR_AGAIN) {
+        close_store(k);
+        err = read_log(k);
+    }
+    return err;
+}
+
+/* errors: ERR_MISSING: the servers have lost it; as the functions above */
+static int take_log(struct taking *k)
+{
+    struct cluster_log_state state;
+    struct log_owner claimed;
+    k->from = mark_of(k->taker, k->log->number);
+    bool is_read = k->from == ADOPTION_DONE;
+    int err = taken_log_look(&k->taken, &state);
+    err = err == ERR_MISSING && is_read ? 0 : err;
+    err = err == 0 && !is_read ? has_room(k, &state) : err;
+    err = err != 0 ? err : claim(k, &claimed);
+    if (err != 0) {
+        return err;
+    }
+    log_info("take-over: log %u is ours, from epoch %llu on", k->log->number,
+             (unsigned long long)claimed.epoch);
+    if (!is_read) {
+        err = fence_and_read(k, &claimed);
+        err = err != 0 ? err : have_it_adopted(k);
+        close_store(k);
+    }
+    err = err != 0 ? err : end_log(k);
+    if (err == 0) {
+        atomic_fetch_add_explicit(&k->taker->taken, 1, memory_order_relaxed);
+        (void)is_ordered(k->taker, k->log->number, true);
+    }
+    return err;
+}
+
+static void complain_of_log(struct known_log *l, int err)
+{
+    if (err == 0 || err == ERR_CLOSED || err == ERR_AGAIN || err == l->complained) {
+        return;
+    }
+    l->complained = err;
+    if (err == ERR_MISSING) {
+        log_error("take-over: the servers have lost log %u: its mail is on its node's disk only",
+                  l->number);
+    } else if (err == ERR_LIMIT) {
+        log_warning("take-over: log %u is left to others, as ours has no room for its mail",
+                    l->number);
+    } else {
+        log_error("take-over: log %u cannot be taken over for now: %s", l->number, err_str(err));
+    }
+}
+
+static void try_to_take(struct taker *t, struct known_log *l, uint16_t own)
+{
+    struct taking k = {.taker = t, .log = l, .own = own};
+    char name[LOG_OWNER_NAME_SIZE];
+    log_owner_name(l->number, name);
+    k.taken = (struct taken_log){.module = t->node.log_module,
+                                 .number = l->number,
+                                 .must_ask_again = must_ask_again,
+                                 .ctx = &k};
+    atomic_store_explicit(&t->under_way, l->number, memory_order_relaxed);
+    int err = t->node.log_module->open(&t->node.options, name, &k.taken.log);
+    err = err != 0 ? err : take_log(&k);
+    complain_of_log(l, err);
+    t->node.log_module->close(k.taken.log);
+    atomic_store_explicit(&t->under_way, 0, memory_order_relaxed);
+}
+
+/* --- the thread ------------------------------------------------------------------------------- */
+
+static void work(struct taker *t) ON_ROLE(t->post)
+{
+    struct replica_view v;
+    struct cluster_client *client = t->node.client(t->node.ctx);
+    uint16_t own = t->node.number(t->node.ctx);
+    replica_look(t->node.engine->replica, &v);
+    if (client == NULL || own == 0 || !v.is_open ||
+        own != atomic_load_explicit(&t->node.engine->node_number, memory_order_relaxed)) {
+        return;
+    }
+    if (!t->has_bucket) {
+        t->has_bucket =
+            cluster_module_follow(t->node.module, client, LOG_OWNER_BUCKET, hear_owner, t) == 0;
+    }
+    read_owners(t);
+    for (size_t i = 0; i < t->count && !post_must_end(&t->post); i++) {
+        if (may_take(t, &t->logs[i], own)) {
+            try_to_take(t, &t->logs[i], own);
+            return; /* what is known may be other by now */
+        }
+    }
+}
+
+static void run_taker(void *arg)
+{
+    struct taker *t = arg;
+    struct letter letter;
+    post_assert_owner(&t->post);
+    while (!post_must_end(&t->post)) {
+        while (post_take(&t->post, &letter)) {
+            /* nobody writes to it; it is woken only */
+        }
+        work(t);
+        post_nap(&t->post, clock_mono() + cluster_clock_real(LOOK));
+    }
+}
+
+/* --- start and stop --------------------------------------------------------------------------- */
+
+int taker_new(const struct taker_node *node, struct taker **ret)
+{
+    struct taker *t = calloc(1, sizeof(*t));
+    if (t == NULL) {
+        return -ENOMEM;
+    }
+    t->node = *node;
+    inbox_init(&t->inbox, INBOX_ROOM);
+    int len =
+        snprintf(t->folder, sizeof(t->folder), "%s/adopting", node->engine->config->spool.path);
+    int err = len >= (int)sizeof(t->folder) ? ERR_LIMIT : post_init(&t->post, 1);
+    err = err != 0 ? err : spool_reader_new(node->engine->store, &t->reader);
+    if (err != 0) {
+        taker_free(t);
+        return err;
+    }
+    *ret = t;
+    return 0;
+}
+
+int taker_start(struct taker *t)
+{
+    empty_folder(t->folder); /* of a run that was killed */
+    int err = post_open(&t->post, 1);
+    return err != 0 ? err : post_start(&t->post, "take-over", run_taker, t);
+}
+
+void taker_stop(struct taker *t)
+{
+    post_stop(&t->post);
+}
+
+void taker_free(struct taker *t)
+{
+    if (t == NULL) {
+        return;
+    }
+    spool_reader_free(t->reader);
+    inbox_fini(&t->inbox);
+    post_fini(&t->post);
+    free(t);
+}
+
+/* --- for others ------------------------------------------------------------------------------- */
+
+int taker_order(struct taker *t, uint16_t number)
+{
+    for (size_t i = 0; i < ORDERS_MAX; i++) {
+        uint16_t was = 0;
+        if (atomic_compare_exchange_strong(&t->orders[i], &was, number) || was == number) {
+            mailbox_wake(&t->post.box);
+            return 0;
+        }
+    }
+    return ERR_LIMIT;
+}
+
+void taker_look(struct taker *t, struct taker_view *ret)
+{
+    if (t == NULL) {
+        *ret = (struct taker_view){.log = 0};
+        return;
+    }
+    /* Relaxed: figures. */
+    *ret = (struct taker_view){
+        .log = atomic_load_explicit(&t->under_way, memory_order_relaxed),
+        .logs = atomic_load_explicit(&t->taken, memory_order_relaxed),
+        .messages = atomic_load_explicit(&t->messages, memory_order_relaxed),
+    };
+}

@@ -1,0 +1,199 @@
+/* Owns how far an adoption is. Called by the spool writer on its thread; must not know where the log came
+ * from. */
+#include "engine/writer/adopter.h"
+
+#include "base/error.h"
+#include "base/log.h"
+#include "engine/cluster/adoption.h"
+#include "engine/post/letter.h"
+#include "engine/post/message.h"
+#include "engine/spool/spool_adopt.h"
+#include "engine/state/engine.h"
+
+#include <errno.h>
+
+enum { PIECE_BYTES = 256 << 10 }; /* of a transaction, about */
+
+struct piece {
+    struct adopter *adopter;
+    struct spool_txn *txn;
+};
+
+static struct adoption *job_of(const struct adopter *a)
+{
+    /* Acquire pairs with the release of who hands it over. */
+    return atomic_load_explicit(&a->engine->adoption, memory_order_acquire);
+}
+
+bool adopter_is_due(const struct adopter *a)
+{
+    return job_of(a) != NULL && (engine_gate(a->engine) & ENGINE_GATE_STOPPING) == 0;
+}
+
+static void put_change(void *ctx, const struct spool_change *change)
+{
+    const struct piece *p = ctx;
+    struct adopter *a = p->adopter;
+    if (a->error == 0) {
+        a->error = spool_adopt_change(p->txn, change, a->job->log, a->will.as);
+    }
+}
+
+/* A message that meets another one with its id here gets a new one. errors: of the store */
+static int begin_message(struct adopter *a, struct spool_txn *txn, uint64_t id)
+{
+    enum spool_meeting meeting;
+    uint64_t burnt = engine_new_id(a->engine); /* for its place; see spool_adopt_place */
+    int err = spool_meet(txn, a->job->reader, id, &meeting);
+    a->will = (struct adopter_point){.id = id, .as = id, .at = spool_retell_from(id)};
+    if (err == 0 && meeting == SPOOL_MEETS_SAME) {
+        a->will.as = 0;
+        a->will.is_between = true;
+    } else if (err == 0 && meeting == SPOOL_MEETS_OTHER) {
+        char was[MESSAGE_ID_TEXT], is[MESSAGE_ID_TEXT];
+        a->will.as = burnt;
+        message_id_format(id, was);
+        message_id_format(burnt, is);
+        log_warning("take-over: message %s of log %u is %s here, as another one has its id", was,
+                    a->job->log, is);
+    }
+    return err;
+}
+
+/* All of the message is there. errors: of the store */
+static int end_message(struct adopter *a, struct spool_txn *txn)
+{
+    int err = spool_adopt_place(txn, a->will.as, &a->places[a->count]);
+    a->will.is_between = true;
+    a->renumbered += err == 0 && a->will.as != a->will.id;
+    a->count += err == 0;
+    return err == ERR_MISSING ? 0 : err; /* it is damaged, and was told of in pieces only */
+}
+
+/* The marks of the log that ends, and its own. errors: of both stores */
+static int put_end(struct adopter *a, struct spool_txn *txn)
+{
+    uint16_t log = 0;
+    uint64_t mark;
+    int err = 0;
+    for (uint32_t from = 0; err == 0; from = log + 1U) {
+        err = spool_next_adopted(a->job->reader, from, &log, &mark);
+        if (err == 0 && log != a->job->log) {
+            err = spool_set_adopted(txn, log, mark, a->job->log);
+        }
+    }
+    a->is_last = err == ERR_MISSING;
+    return a->is_last ? spool_set_adopted(txn, a->job->log, ADOPTION_DONE, 0) : err;
+}
+
+/* false: the transaction has enough, or there is nothing more, or an error */
+static bool put_some(struct adopter *a, struct spool_txn *txn, size_t *bytes)
+{
+    bool is_renumbered = a->will.as != 0 && a->will.as != a->will.id;
+    if (a->will.is_between) {
+        uint64_t id;
+        if (a->count == ADOPTER_PLACES || *bytes >= PIECE_BYTES ||
+            (is_renumbered && a->count > 0)) {
+            return false;
+        }
+        int err = spool_next_message(a->job->reader, a->will.id, &id);
+        if (err == 0) {
+            a->error = begin_message(a, txn, id);
+        } else {
+            a->error = err == ERR_MISSING ? put_end(a, txn) : err;
+        }
+        return err == 0 && a->error == 0;
+    }
+    struct piece piece = {a, txn};
+    size_t told = 0;
+    if (is_renumbered && a->count > 0) {
+        return false; /* it gets a transaction of its own: adoption_is_covered */
+    }
+    if (*bytes >= PIECE_BYTES) {
+        return false;
+    }
+    int err = spool_retell_one(a->job->reader, &a->will.at, PIECE_BYTES - *bytes, put_change,
+                               &piece, &told);
+    *bytes += told;
+    a->error = a->error != 0 ? a->error : err;
+    if (a->error == 0 && spool_retelling_is_through(&a->will.at)) {
+        a->error = end_message(a, txn);
+    }
+    return a->error == 0;
+}
+
+static void begin_job(struct adopter *a, struct adoption *job)
+{
+    a->job = job;
+    a->is = (struct adopter_point){.id = job->from, .is_between = true};
+}
+
+static void end_job(struct adopter *a, enum adoption_state state)
+{
+    struct adoption *job = a->job;
+    a->job = NULL;
+    atomic_store_explicit(&a->engine->adoption, NULL, memory_order_relaxed);
+    atomic_store_explicit(&job->state, state, memory_order_release);
+    job->wake(job->ctx);
+}
+
+int adopter_put(struct adopter *a, struct spool_txn *txn)
+{
+    struct adoption *job = job_of(a);
+    size_t bytes = 0;
+    if (job == NULL || !adopter_is_due(a)) {
+        return 0;
+    }
+    if (a->job != job) {
+        begin_job(a, job);
+    }
+    a->will = a->is;
+    a->count = a->renumbered = 0;
+    a->is_last = false;
+    a->error = spool_reader_begin(job->reader);
+    if (a->error != 0) {
+        return a->error == ERR_AGAIN ? 0 : -EIO;
+    }
+    while (put_some(a, txn, &bytes)) {
+        /* until the transaction has its piece */
+    }
+    uint64_t through = a->will.is_between ? a->will.id : a->will.id - 1;
+    if (a->error == 0 && !a->is_last && through > job->from) {
+        a->error = spool_set_adopted(txn, job->log, through, 0);
+    }
+    spool_reader_end(job->reader);
+    if (a->error != 0) {
+        end_job(a, ADOPTION_FAILED); /* who handed it over begins again behind the last mark */
+    }
+    return a->error;
+}
+
+void adopter_committed(struct adopter *a, struct outbox *to_activator)
+{
+    struct adoption *job = a->job;
+    if (job == NULL || job != job_of(a)) {
+        return;
+    }
+    for (uint32_t i = 0; i < a->count; i++) {
+        const struct spool_position *p = &a->places[i];
+        if (p->class == SPOOL_INCOMING) {
+            letter_put_queued(to_activator, p->flow, p->time);
+        } else if (p->class == SPOOL_HELD) {
+            letter_put_held(to_activator, p->flow, p->time);
+        } /* deferred mail is found by the next scan */
+    }
+    atomic_fetch_add_explicit(&job->messages, a->count, memory_order_relaxed);
+    atomic_fetch_add_explicit(&job->renumbered, a->renumbered, memory_order_relaxed);
+    a->is = a->will;
+    a->count = a->renumbered = 0;
+    if (a->is_last) {
+        a->is_last = false;
+        end_job(a, ADOPTION_ENDED);
+    }
+}
+
+void adopter_failed(struct adopter *a)
+{
+    a->count = a->renumbered = 0;
+    a->is_last = false;
+}

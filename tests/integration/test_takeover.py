@@ -1,0 +1,336 @@
+"""Nodes take over the mail of one that is gone: what it accepted is delivered by others, and it begins anew when it returns.
+The clock by which nodes judge each other runs HASTE times as fast as time."""
+import json
+import os
+import random
+import shutil
+import signal
+import time
+
+import pytest
+
+from support import api
+from support.client import message, submit
+from support.nats import NatsClient, NatsCluster, section
+from support.tools import Account, Sink, Source
+from support.wait import until
+from test_crash import FLOWS, LISTENER, LOAD, SEED, TENANTS
+from test_log import lose_spool, wait_open
+
+HASTE = 20
+TAKEOVERS = int(os.environ.get('TAKEOVERS', '1'))
+
+
+@pytest.fixture(scope='module')
+def servers(tmp_path_factory):
+    cluster = NatsCluster(tmp_path_factory.mktemp('nats'))
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def nats(servers, monkeypatch):
+    monkeypatch.setenv('SLUICE_CLUSTER_HASTE', str(HASTE))
+    servers.mend()
+    client = NatsClient(servers.servers[0])  # what the last test left is nobody's any more
+    for stream in client.request('$JS.API.STREAM.NAMES')['streams'] or []:
+        client.request(f'$JS.API.STREAM.DELETE.{stream}')
+    client.close()
+    return servers
+
+
+@pytest.fixture
+def nodes(nats, place):
+    """Makes nodes of one cluster that deliver to one receiver."""
+    receiver = place.receiver()
+
+    def make(name, routes=None, options=None, **cluster):
+        daemon = place.sluice(start=False, cluster=section(name, nats, log=True, **cluster),
+                              routes=routes or {'*': ('smtp', receiver.nexthop)}, options=options or {})
+        daemon.receiver = receiver
+        return daemon
+
+    return make
+
+
+def received(daemon):
+    return sorted(to for one in daemon.receiver.messages for to in one.recipients)
+
+
+def takeover_of(daemon):
+    return json.loads(api.get(daemon, '/v1/cluster').body.splitlines()[-1])['takeover']
+
+
+def gone(factor=1.0):
+    """Longer than it takes until a node counts as gone."""
+    time.sleep(60 / HASTE * factor)
+
+
+def start_all(*daemons):
+    for daemon in daemons:
+        daemon.start(wait=False)
+    for daemon in daemons:
+        wait_open(daemon)
+
+
+def hold(daemon):
+    assert daemon.command('suspend', '--all', '--reason', 'x', '--here').returncode == 0
+
+
+def wait_received(daemon, expected, patience=30):
+    until(lambda: len(received(daemon)) >= len(expected), lambda: f'{received(daemon)}\n{daemon.log()[-3000:]}', patience)
+    assert received(daemon) == sorted(expected)
+
+
+def test_disk_lost(nodes):
+    """kill -9 and the spool deleted: all that was accepted is delivered by the other node, under the same ids."""
+    a, b = nodes('a'), nodes('b')
+    start_all(a, b)
+    hold(a)
+    for i in range(30):
+        submit(a, 'a@a.test', [f'r{i}@x.test', f's{i}@x.test'], message(text=('x' * 70 + '\r\n') * (3000 if i % 10 == 0 else 20)))
+    ids = until(lambda: len(m := a.query('messages')) == 30 and sorted(x['id'] for x in m), a.log)
+    lose_spool(a)
+    begin = time.monotonic()
+    wait_received(b, [f'{c}{i}@x.test' for c in 'rs' for i in range(30)])
+    assert 45 / HASTE < time.monotonic() - begin < 20
+    assert 'is taken over: 30 messages' in b.log()
+    assert sorted({e['id'] for e in b.wait_events('Delivery', count=60)}) == ids
+    assert len({i[:4] for i in ids}) == 1 and ids[0][:4] != '0000'
+
+
+def test_disk_lost_here(nodes):
+    """A node that begins with an empty spool has its own log taken over, by another node or by itself."""
+    a = nodes('alone')
+    start_all(a)
+    hold(a)
+    for i in range(10):
+        submit(a, 'a@a.test', [f'r{i}@x.test'], message())
+    lose_spool(a)
+    a.start()
+    wait_open(a)
+    wait_received(a, [f'r{i}@x.test' for i in range(10)])
+
+
+def logs(nats):
+    client = NatsClient(nats.servers[0])
+    names = client.request('$JS.API.STREAM.NAMES')['streams'] or []
+    client.close()
+    return [name for name in names if name.startswith('SLUICE_LOG_')]
+
+
+def test_taker_killed(nodes, nats):
+    """The taker dies in the middle, again and again, and loses its disk at last: others go on where it stopped."""
+    a, b, c = nodes('a'), nodes('b'), nodes('c')
+    start_all(a, b)
+    hold(a)
+    for i in range(600):
+        submit(a, 'a@a.test', [f'r{i}@x.test'], message(text=('x' * 70 + '\r\n') * 60))
+    hold(b)
+    lose_spool(a)
+    for _ in range(3):
+        until(lambda: 'is ours, from epoch' in b.log() or len(logs(nats)) == 1, b.log, 40)
+        b.kill()
+        if len(logs(nats)) == 1:
+            break
+        b.start()
+        wait_open(b)
+    if b.is_alive():
+        b.kill()
+    shutil.rmtree(b.spool)
+    c.start()
+    wait_received(c, [f'r{i}@x.test' for i in range(600)], 60)
+
+
+def number_of(daemon, name):
+    return next(row['number'] for row in daemon.query('cluster') if row.get('node') == name)
+
+
+def test_dead_return(nodes):
+    """Who is back in time goes on with his spool; who was taken over begins anew, and what he had is set aside. Lists of
+    suppressed recipients stay."""
+    a, b = nodes('a'), nodes('b')
+    start_all(a, b)
+    hold(a)
+    assert a.command('suppress', 'no@x.test').returncode == 0
+    for i in range(5):
+        submit(a, 'a@a.test', [f'r{i}@x.test'], message())
+    a.kill()
+    gone(0.2)
+    a.start()
+    wait_open(a)
+    assert len(a.query('messages')) == 5 and number_of(a, 'a') == number_of(b, 'a')
+    was = number_of(a, 'a')
+    a.kill()
+    wait_received(b, [f'r{i}@x.test' for i in range(5)])
+    a.start()
+    a.wait_log('has taken its mail over')
+    until(lambda: os.path.exists(f'{a.spool}/taken-{was}.mdb'), a.log, 20)
+    wait_open(a)
+    assert number_of(a, 'a') not in (was, number_of(a, 'b')) and a.query('messages') == []
+    assert 'no@x.test' in a.command('suppressions').stdout.decode()
+    assert a.command('resume', '--all').returncode == 0
+    submit(a, 'a@a.test', ['new@x.test'], message())
+    wait_received(a, [*(f'r{i}@x.test' for i in range(5)), 'new@x.test'])
+
+
+def test_standing_still(nodes):
+    """A node that stood still while others took its mail delivers none of it when it wakes, and says 250 to nothing."""
+    a, b = nodes('a', routes={'*': ('smtp', '[127.0.0.1]:1')}), nodes('b')
+    start_all(a, b)
+    for i in range(20):
+        submit(a, 'a@a.test', [f'r{i}@x.test'], message())
+    a.process.send_signal(signal.SIGSTOP)
+    gone(1.5)
+    wait_received(b, [f'r{i}@x.test' for i in range(20)])
+    a.process.send_signal(signal.SIGCONT)
+    a.wait_log('has taken its mail over')
+    until(lambda: a.log().count('log: it works') == 2, a.log, 30)
+    assert received(b) == sorted(f'r{i}@x.test' for i in range(20)) and a.query('messages') == []
+
+
+def test_servers_gone(nodes, nats):
+    """Deliveries end when the servers were not heard for 45 s, and go on with them; with takeover = "manual" they go on."""
+    a, m = nodes('a'), nodes('m', takeover='manual')
+    start_all(a, m)
+    for daemon in (a, m):
+        hold(daemon)
+        for i in range(3):
+            submit(daemon, 'a@a.test', [f'{i}@{daemon.port}.test'], message())
+        until(lambda: [r['state'] for r in daemon.query('messages')] == ['suspended'] * 3, lambda: daemon.query('messages'))
+    for server in nats.servers:
+        server.signal(signal.SIGSTOP)
+    gone()
+    for daemon in (a, m):
+        assert daemon.command('resume', '--all').returncode == 0
+    wait_received(m, [f'{i}@{m.port}.test' for i in range(3)])
+    for server in nats.servers:
+        server.signal(signal.SIGCONT)
+    wait_received(a, [f'{i}@{d.port}.test' for i in range(3) for d in (a, m)])
+
+
+class Fate:
+    """Nodes die with or without their disks and stand still, one at a time or two, and return; never the last one."""
+
+    def __init__(self, chance, daemons):
+        self.chance, self.daemons = chance, daemons
+        self.kinds, self.ends, self.bound = {}, 0, 0
+
+    def read_bound(self, daemon):
+        for line in daemon.log().splitlines():
+            if 'deliveries may repeat' in line and 'at most' in line:
+                self.bound = max(self.bound, int(line.split('at most ')[1].split()[0]))
+
+    def round(self):
+        victim = self.chance.choice(self.daemons)
+        others = [d for d in self.daemons if d is not victim]
+        kind = self.chance.choice(['disk lost', 'disk lost', 'killed', 'stopped', 'taker killed'])
+        self.kinds[kind] = self.kinds.get(kind, 0) + 1
+        self.ends += 1
+        time.sleep(self.chance.uniform(0, 2))
+        if kind == 'stopped':
+            victim.process.send_signal(signal.SIGSTOP)
+            gone(1.5)
+            victim.process.send_signal(signal.SIGCONT)
+            return
+        victim.kill()
+        if kind != 'killed':
+            shutil.rmtree(victim.spool)
+        taker = self.chance.choice(others)
+        if kind == 'taker killed':
+            until(lambda: any('is ours, from epoch' in d.log() for d in others), victim.log, 40)
+            self.ends += 1
+            taker.kill()
+            if self.chance.random() < 0.5:
+                shutil.rmtree(taker.spool)
+            taker.start()
+        gone(self.chance.uniform(0, 2))
+        victim.start()
+
+
+def test_under_load(nats, place, capsys):
+    """TAKEOVERS, SLUICE_SEED: how many rounds, and of which world."""
+    chance = random.Random(SEED)
+    folder = place.subfolder('tools')
+    sink = place.keep(Sink(folder, '--defer', '0.02'))
+    daemons = [place.sluice(start=False, cluster=section(name, nats, log=True), routes={'*': ('smtp', sink.nexthop)},
+                            options=FLOWS, listener=LISTENER, tenants=TENANTS,
+                            transports={'smtp': {'process_limit': 20, 'destination_recipient_limit': 10}}) for name in 'abc']
+    start_all(*daemons)
+    sources = [place.keep(Source(folder, f'{name}{i}', f'127.0.0.1:{daemon.port}', '--messages', '0', '--seconds', '3600',
+                                 '--retry', '--timeout', '30', *options))
+               for i, daemon in enumerate(daemons) for name, options in list(LOAD.items())[:2]]
+    fate = Fate(chance, daemons)
+    begin = time.monotonic()
+    for _ in range(TAKEOVERS):
+        fate.round()
+        for daemon in daemons:
+            fate.read_bound(daemon)
+    gone(1.3)
+    for source in sources:
+        source.end()
+    until(lambda: len(logs(nats)) == 3, lambda: '\n'.join(d.log()[-1500:] for d in daemons), 60)
+    for daemon in daemons:
+        daemon.wait_empty(60)
+        assert daemon.stop(40) == 0
+    account = Account(sources, sink)
+    duplicates = account.duplicates()
+    with capsys.disabled():
+        print(f'\nseed {SEED}: {TAKEOVERS} rounds in {time.monotonic() - begin:.0f} s ({fate.kinds}); {len(account.acked)} '
+              f'accepted, {len(account.lost())} lost, {len(duplicates)} repeated; bound {fate.bound} each of {fate.ends} ends')
+    assert not account.lost(), account.lost()[:10]
+    assert not account.unexpected(), account.unexpected()[:10]
+    assert len(duplicates) <= fate.bound * fate.ends
+
+
+def test_orders(nodes):
+    """What a node has that was stopped in order stays until it returns, or an operator has it taken over; so it is with all
+    where takeover is "manual". One that is gone can be forgotten after that."""
+    a, b = nodes('a', takeover='manual'), nodes('b', takeover='manual')
+    start_all(a, b)
+    hold(a)
+    for i in range(5):
+        submit(a, 'a@a.test', [f'r{i}@x.test'], message())
+    assert b'is not gone' in b.command('cluster', 'adopt', 'a').stderr
+    assert b'no such node' in b.command('cluster', 'adopt', 'x').stderr
+    assert a.stop(30) == 0
+    gone(1.3)
+    assert received(b) == []
+    a.start()
+    wait_open(a)
+    assert len(a.query('messages')) == 5
+    assert a.stop(30) == 0
+    done = b.command('cluster', 'adopt', 'a')
+    assert done.returncode == 0 and done.stdout == b'taking over: a\n', done
+    wait_received(b, [f'r{i}@x.test' for i in range(5)])
+    until(lambda: takeover_of(b) == {'logs': 1, 'messages': 5}, lambda: takeover_of(b))
+    hold(b)
+    submit(b, 'a@a.test', ['later@x.test'], message())
+    c = nodes('c', takeover='manual')
+    start_all(c)
+    b.kill()
+    gone(1.3)
+    assert received(c) == [f'r{i}@x.test' for i in range(5)]
+    assert c.command('cluster', 'adopt', 'b').returncode == 0
+    wait_received(c, [*(f'r{i}@x.test' for i in range(5)), 'later@x.test'])
+    assert c.command('cluster', 'forget', 'b').returncode == 0
+
+
+def test_log_vanished(nodes, nats):
+    """When the servers lost a log, its mail is on its node's disk only, and nobody makes an empty one of it."""
+    a, b = nodes('a'), nodes('b')
+    start_all(a, b)
+    hold(a)
+    for i in range(5):
+        submit(a, 'a@a.test', [f'r{i}@x.test'], message())
+    number = number_of(a, 'a')
+    a.kill()
+    client = NatsClient(nats.servers[0])
+    assert client.request(f'$JS.API.STREAM.DELETE.SLUICE_LOG_{number}')['success'] is True
+    client.close()
+    b.wait_log(f'the servers have lost log {number}', 30)
+    a.start()
+    wait_open(a)
+    assert len(a.query('messages')) == 5
+    assert a.command('resume', '--all').returncode == 0
+    wait_received(a, [f'r{i}@x.test' for i in range(5)])

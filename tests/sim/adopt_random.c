@@ -1,0 +1,571 @@
+/* Nodes that take each other's mail over, at random: they accept, deliver, die, lose their disks,
+ * stand still and return; takers fence logs of nodes that are gone, and sometimes of some that are not, race for
+ * them, and die or are taken over themselves in the middle. The rules are those of adoption.h; frames
+ * are stored one by one, so that any batch can be cut short. tests/sim/log_random has what is below: which
+ * frames count.
+ *
+ *   adopt_random [SEED [RUNS]]
+ *
+ * What must hold at the end of each run, when one node is left to take all over: each message that was
+ * accepted was delivered, and no more deliveries were repeated than were without a durable result
+ * when a node died or stepped down. The same runs must find each of the rules broken that are switched
+ * off one by one. */
+#include "engine/cluster/adoption.h"
+#include "tests/sim/require.h"
+
+#include <string.h>
+
+enum { NODES = 4, LOGS = 60, FRAMES = 900, MESSAGES = 64, CREDITS = 3, STEPS = 3000 };
+
+enum fault {
+    SOUND,
+    ADOPTS_FROM_START, /* who goes on does not look at his mark */
+    BELIEVES_ALL,      /* messages count without a mark behind them */
+    CARRIES_NO_MARKS,  /* the source's own marks are forgotten */
+    BELIEVES_CARRIED,  /* such marks count without the one behind them */
+    TAKES_ANY,         /* a log is taken from its holder before the holder's own log was adopted */
+    TRUSTS_OLD_SPOOL,  /* who returns does not ask whether it was taken over */
+    CLAIMS_BLINDLY,    /* the key is set without comparing it */
+    CLAIMS_WHEN_CLAIMED, /* who was taken over himself, and does not know it yet, takes others over */
+    FAULT_COUNT
+};
+
+static const char *const fault_names[FAULT_COUNT] = {
+    "sound",
+    "adopting from the start again",
+    "believing what no mark covers",
+    "carrying no marks over",
+    "believing marks that were being carried over",
+    "taking a log before its holder's",
+    "going on with a spool that was taken over",
+    "setting the key without comparing",
+    "taking over without a look at the own key",
+};
+
+typedef uint64_t set; /* of messages; the number of one is its id */
+
+/* What a frame says; more than one of these may be set. */
+struct frame {
+    uint64_t epoch;
+    bool is_fence;
+    set add, done;
+    uint16_t source; /* log that `add` was adopted from; 0: none */
+    uint16_t marked; /* log that was adopted up to `mark`; 0: none */
+    uint64_t mark;
+    uint16_t carried; /* log whose own mark this is, which counts with its ADOPTION_DONE; 0: none */
+};
+
+struct log {
+    bool is_there; /* the stream */
+    unsigned first, last;
+    struct frame frames[FRAMES];
+    uint64_t epoch; /* the key; 0: there is none */
+    uint16_t holder;
+    bool is_adopted;
+};
+
+struct spool {
+    uint16_t number; /* 0: none yet */
+    set queue;
+    uint64_t marks[LOGS]; /* messages below are adopted; ADOPTION_DONE */
+};
+
+enum stage { IDLE, CLAIM, FENCE, READ, TAKE, END, REMOVE };
+
+struct node {
+    bool is_dead, is_still;
+    struct spool spool; /* on its disk */
+    /* in memory */
+    bool is_open;
+    uint64_t epoch;
+    set sent;        /* delivered, without a durable result */
+    unsigned retold; /* log whose mark is to be told next; LOGS: all is told */
+    enum stage stage;
+    uint16_t source;
+    uint64_t claim; /* epoch */
+    unsigned fence;
+    struct spool read;
+    uint64_t at;
+};
+
+static struct world {
+    uint64_t chance;
+    enum fault fault;
+    struct log logs[LOGS];
+    uint16_t numbers; /* given */
+    unsigned ids;     /* given */
+    set accepted;
+    unsigned delivered[MESSAGES], allowed;
+    struct node nodes[NODES];
+    bool is_end;
+} w;
+
+static struct {
+    uint64_t runs, adoptions, interrupted, returns, refused, repeats, allowed, dropped;
+} totals;
+
+static unsigned draw(unsigned below)
+{
+    w.chance ^= w.chance << 13;
+    w.chance ^= w.chance >> 7;
+    w.chance ^= w.chance << 17;
+    return (unsigned)(w.chance % below);
+}
+
+static set bit(uint64_t id)
+{
+    return (set)1 << id;
+}
+
+/* Those of a set from this message on. */
+static set from(set s, uint64_t id)
+{
+    return id >= MESSAGES ? 0 : s & ~(bit(id) - 1);
+}
+
+static unsigned first_of(set s)
+{
+    return (unsigned)__builtin_ctzll(s);
+}
+
+/* What becomes of a node's memory: deliveries without a result may be repeated. */
+static void forget(struct node *n)
+{
+    w.allowed += (unsigned)__builtin_popcountll(n->sent);
+    n->sent = 0;
+    n->is_open = false;
+    totals.interrupted += n->stage != IDLE;
+    n->stage = IDLE;
+    n->retold = 0;
+}
+
+/* The spool is void: another one, empty, takes its place. */
+static void set_aside(struct node *n)
+{
+    forget(n);
+    n->spool = (struct spool){.number = 0};
+}
+
+static struct frame *append(uint16_t log, const struct frame *f)
+{
+    struct log *l = &w.logs[log];
+    REQUIRE(l->is_there && l->last + 1 < FRAMES);
+    l->frames[++l->last] = *f;
+    return &l->frames[l->last];
+}
+
+/* One frame of the node's own log. false: somebody else has it, and the node steps down */
+static bool ship(struct node *n, struct frame f)
+{
+    struct log *l = &w.logs[n->spool.number];
+    f.epoch = n->epoch;
+    uint64_t newest = 0;
+    for (unsigned i = l->first; i <= l->last; i++) {
+        newest = l->frames[i].epoch > newest ? l->frames[i].epoch : newest;
+    }
+    if (!l->is_there || newest > n->epoch) {
+        totals.refused++;
+        set_aside(n);
+        return false;
+    }
+    (void)append(n->spool.number, &f);
+    return true;
+}
+
+/* Dies between two frames, or between frames and commit. */
+static bool dies(struct node *n)
+{
+    if (w.is_end || draw(12) != 0) {
+        return false;
+    }
+    n->is_dead = true;
+    forget(n);
+    if (draw(3) == 0) {
+        n->spool = (struct spool){.number = 0};
+    }
+    return true;
+}
+
+static void open_log(struct node *n)
+{
+    if (n->spool.number == 0) {
+        if (w.numbers + 1 >= LOGS) {
+            return;
+        }
+        n->spool.number = ++w.numbers;
+    }
+    struct log *l = &w.logs[n->spool.number];
+    if (l->epoch != 0 && l->holder != n->spool.number && w.fault != TRUSTS_OLD_SPOOL) {
+        totals.returns++;
+        set_aside(n);
+        return;
+    }
+    l->holder = n->spool.number;
+    n->epoch = ++l->epoch;
+    if (!l->is_there) {
+        l->is_there = true;
+        l->first = 1;
+        l->last = 0;
+    }
+    (void)append(n->spool.number, &(struct frame){.epoch = n->epoch, .is_fence = true});
+    n->is_open = true;
+    n->retold = 0;
+}
+
+/* All that the spool has is told to the log anew: a mark at a time, then the mail; what was in front of
+ * that is purged. */
+static void retell(struct node *n)
+{
+    static unsigned begin[NODES];
+    unsigned *start = &begin[n - w.nodes];
+    *start = n->retold == 0 ? w.logs[n->spool.number].last + 1 : *start;
+    for (; n->retold < LOGS; n->retold++) {
+        uint64_t mark = n->spool.marks[n->retold];
+        if (mark != 0) {
+            struct frame f = {.marked = (uint16_t)n->retold, .mark = mark};
+            n->retold += ship(n, f) ? 1 : 0;
+            return;
+        }
+    }
+    if (ship(n, (struct frame){.add = n->spool.queue})) {
+        w.logs[n->spool.number].first = *start;
+        n->retold = LOGS + 1;
+    }
+}
+
+static void accept_one(struct node *n)
+{
+    if (w.ids >= MESSAGES || w.is_end) {
+        return;
+    }
+    set one = bit(w.ids++);
+    if (ship(n, (struct frame){.add = one}) && !dies(n)) {
+        n->spool.queue |= one;
+        w.accepted |= one;
+    }
+}
+
+static void deliver(struct node *n)
+{
+    set waits = n->spool.queue & ~n->sent;
+    if (waits != 0 && __builtin_popcountll(n->sent) < CREDITS) {
+        unsigned id = first_of(waits);
+        w.delivered[id]++;
+        n->sent |= bit(id);
+    }
+}
+
+static void store_results(struct node *n)
+{
+    set sent = n->sent;
+    if (sent != 0 && ship(n, (struct frame){.done = sent}) && !dies(n)) {
+        n->spool.queue &= ~sent;
+        n->sent = 0;
+    }
+}
+
+/* --- taking over ------------------------------------------------------------------------------ */
+
+static bool is_run(uint16_t number)
+{
+    for (unsigned i = 0; i < NODES; i++) {
+        const struct node *n = &w.nodes[i];
+        if (n->spool.number == number && !n->is_dead && !n->is_still) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void choose(struct node *n)
+{
+    uint16_t log = (uint16_t)(1 + draw(w.numbers));
+    struct log *l = &w.logs[log];
+    const struct adoption_case c = {
+        .log = log,
+        .holder = l->holder,
+        .is_adopted = l->is_adopted,
+        .is_gone = !is_run(l->holder) || (!w.is_end && draw(20) == 0),
+        .has_adopted_holder = n->spool.marks[l->holder] == ADOPTION_DONE ||
+                              (w.fault == TAKES_ANY && !is_run(l->holder)),
+    };
+    if (l->epoch == 0 || !adoption_may_take(&c, n->spool.number)) {
+        return;
+    }
+    n->source = log;
+    n->claim = l->epoch + 1;
+    n->stage = CLAIM;
+}
+
+/* The own key is looked at, and the other one, as it was seen a while ago, compared and set. */
+static void claim(struct node *n)
+{
+    struct log *l = &w.logs[n->source];
+    if (w.logs[n->spool.number].holder != n->spool.number && w.fault != CLAIMS_WHEN_CLAIMED) {
+        set_aside(n);
+        return;
+    }
+    if (l->epoch + 1 != n->claim && w.fault != CLAIMS_BLINDLY) {
+        n->stage = IDLE;
+        return;
+    }
+    l->epoch = n->claim > l->epoch ? n->claim : l->epoch;
+    l->holder = n->spool.number;
+    n->stage = FENCE;
+    (void)dies(n);
+}
+
+static void fence(struct node *n)
+{
+    struct log *l = &w.logs[n->source];
+    if (l->is_there) {
+        (void)append(n->source, &(struct frame){.epoch = n->claim, .is_fence = true});
+    }
+    n->fence = l->last;
+    n->stage = READ;
+}
+
+static void learn(struct spool *s, uint16_t log, uint64_t mark)
+{
+    s->marks[log] = mark > s->marks[log] ? mark : s->marks[log];
+}
+
+/* Receptions less results, and marks. */
+static void read_log(struct node *n)
+{
+    struct log *l = &w.logs[n->source];
+    struct spool *s = &n->read;
+    uint64_t epoch = 0;
+    set unsure[LOGS] = {0};
+    static uint64_t carried[LOGS][LOGS];
+    memset(carried, 0, sizeof(carried));
+    *s = (struct spool){.number = n->source};
+    for (unsigned i = l->first; l->is_there && i <= n->fence; i++) {
+        const struct frame *f = &l->frames[i];
+        epoch = f->is_fence && f->epoch > epoch ? f->epoch : epoch;
+        epoch = epoch == 0 ? f->epoch : epoch;
+        if (f->epoch != epoch || f->is_fence) {
+            continue;
+        }
+        unsure[f->source] |= f->add & ~s->queue;
+        s->queue |= f->add;
+        if (f->source == 0) {
+            for (unsigned k = 0; k < LOGS; k++) {
+                unsure[k] &= ~f->add;
+            }
+        }
+        if (f->marked != 0 && (f->carried == 0 || w.fault == BELIEVES_CARRIED)) {
+            learn(s, f->marked, f->mark);
+            unsure[f->marked] = from(unsure[f->marked], f->mark);
+        } else if (f->marked != 0) {
+            carried[f->carried][f->marked] = f->mark;
+        }
+        for (uint16_t k = 1; f->marked != 0 && f->mark == ADOPTION_DONE && k < LOGS; k++) {
+            learn(s, k, f->carried == 0 ? carried[f->marked][k] : 0);
+        }
+        s->queue &= ~f->done;
+    }
+    for (unsigned k = 1; k < LOGS && w.fault != BELIEVES_ALL; k++) {
+        totals.dropped += (unsigned)__builtin_popcountll(s->queue & unsure[k]);
+        s->queue &= ~unsure[k];
+    }
+    n->at = w.fault == ADOPTS_FROM_START ? 0 : n->spool.marks[n->source];
+    n->stage = TAKE;
+}
+
+/* A batch of one or two messages; the mark is in the last frame. */
+static void take(struct node *n)
+{
+    set left = from(n->read.queue, n->at), batch = 0;
+    uint64_t mark = n->at;
+    for (unsigned count = 1 + draw(2); count > 0 && left != 0; count--) {
+        set one = bit(first_of(left));
+        mark = first_of(left) + 1;
+        left &= ~one;
+        batch |= one;
+        bool is_last = count == 1 || left == 0;
+        struct frame f = {.add = one, .source = n->source};
+        f.marked = is_last ? n->source : 0;
+        f.mark = is_last ? mark : 0;
+        if (!ship(n, f) || dies(n)) {
+            return;
+        }
+    }
+    if (batch == 0) {
+        n->stage = END;
+        return;
+    }
+    n->spool.queue |= batch;
+    n->spool.marks[n->source] = n->at = mark;
+}
+
+/* The source's own marks, and that it is done: frames one by one, one commit. */
+static void end(struct node *n)
+{
+    struct spool next = n->spool;
+    for (unsigned k = 1; k < LOGS && w.fault != CARRIES_NO_MARKS; k++) {
+        if (n->read.marks[k] > next.marks[k]) {
+            next.marks[k] = n->read.marks[k];
+            const struct frame f = {
+                .marked = (uint16_t)k, .mark = next.marks[k], .carried = n->source};
+            if (!ship(n, f) || dies(n)) {
+                return;
+            }
+        }
+    }
+    next.marks[n->source] = ADOPTION_DONE;
+    if (ship(n, (struct frame){.marked = n->source, .mark = ADOPTION_DONE}) && !dies(n)) {
+        n->spool = next;
+        n->stage = REMOVE;
+        totals.adoptions++;
+    }
+}
+
+static void remove_log(struct node *n)
+{
+    struct log *l = &w.logs[n->source];
+    n->stage = IDLE;
+    if (l->epoch == n->claim && l->holder == n->spool.number) {
+        l->is_there = false;
+        if (!dies(n)) {
+            l->is_adopted = true;
+        }
+    }
+}
+
+static void work(struct node *n)
+{
+    switch (n->stage) {
+    case IDLE:
+        choose(n);
+        break;
+    case CLAIM:
+        claim(n);
+        break;
+    case FENCE:
+        fence(n);
+        break;
+    case READ:
+        read_log(n);
+        break;
+    case TAKE:
+        take(n);
+        break;
+    case END:
+        end(n);
+        break;
+    case REMOVE:
+        remove_log(n);
+        break;
+    }
+}
+
+/* --- runs ------------------------------------------------------------------------------------- */
+
+static void act(struct node *n)
+{
+    unsigned what = draw(10);
+    if (!n->is_open) {
+        open_log(n);
+    } else if (n->retold <= LOGS && draw(2) == 0) {
+        retell(n);
+    } else if (what < 2) {
+        accept_one(n);
+    } else if (what < 4) {
+        deliver(n);
+    } else if (what < 5) {
+        store_results(n);
+    } else {
+        work(n);
+    }
+}
+
+static void step(void)
+{
+    struct node *n = &w.nodes[draw(NODES)];
+    unsigned what = draw(200);
+    if (n->is_dead || n->is_still) {
+        if (what < 20) {
+            n->is_dead = n->is_still = false;
+        }
+    } else if (what < 1) {
+        n->is_still = true;
+    } else if (what < 2) {
+        (void)dies(n);
+    } else {
+        act(n);
+    }
+}
+
+static bool is_all_done(const struct node *n)
+{
+    for (unsigned k = 1; k <= w.numbers; k++) {
+        if (w.logs[k].epoch != 0 && !w.logs[k].is_adopted && k != n->spool.number) {
+            return false;
+        }
+    }
+    return n->spool.queue == 0 && n->sent == 0;
+}
+
+static bool run(uint64_t seed, enum fault fault)
+{
+    w = (struct world){.chance = seed * 0x9e3779b97f4a7c15U + 1, .fault = fault};
+    for (unsigned i = 0; i < STEPS; i++) {
+        step();
+    }
+    /* One is left, and has all the time that it needs. */
+    w.is_end = true;
+    for (unsigned i = 1; i < NODES; i++) {
+        w.nodes[i].is_dead = true;
+        forget(&w.nodes[i]);
+    }
+    w.nodes[0].is_dead = w.nodes[0].is_still = false;
+    for (unsigned i = 0; i < 60000 && !is_all_done(&w.nodes[0]); i++) {
+        act(&w.nodes[0]);
+    }
+    unsigned repeats = 0;
+    bool is_sound = true;
+    for (unsigned id = 0; id < w.ids; id++) {
+        is_sound = is_sound && ((w.accepted & bit(id)) == 0 || w.delivered[id] > 0);
+        repeats += w.delivered[id] > 1 ? w.delivered[id] - 1 : 0;
+    }
+    if (fault == SOUND) {
+        REQUIRE(is_all_done(&w.nodes[0]));
+        totals.runs++;
+        totals.repeats += repeats;
+        totals.allowed += w.allowed;
+    }
+    return is_sound && repeats <= w.allowed && is_all_done(&w.nodes[0]);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+    uint64_t runs = argc > 2 ? strtoull(argv[2], NULL, 10) : 1000;
+    bool is_found = true;
+    for (uint64_t i = 0; i < runs; i++) {
+        if (!run(seed + i, SOUND)) {
+            (void)fprintf(stderr, "adopt_random %llu 1: mail was lost, or delivered too often\n",
+                          (unsigned long long)(seed + i));
+            return 1;
+        }
+    }
+    (void)printf(
+        "%llu runs: %llu logs adopted, %llu adoptions interrupted, %llu spools set aside, %llu "
+        "frames refused, %llu messages dropped for want of a mark; %llu deliveries repeated "
+        "of %llu allowed: sound\n",
+        (unsigned long long)totals.runs, (unsigned long long)totals.adoptions,
+        (unsigned long long)totals.interrupted, (unsigned long long)totals.returns,
+        (unsigned long long)totals.refused, (unsigned long long)totals.dropped,
+        (unsigned long long)totals.repeats, (unsigned long long)totals.allowed);
+    for (enum fault f = SOUND + 1; f < FAULT_COUNT; f++) {
+        uint64_t unsound = 0;
+        for (uint64_t i = 0; i < runs; i++) {
+            unsound += !run(seed + i, f);
+        }
+        (void)printf("%s: unsound in %llu of %llu\n", fault_names[f], (unsigned long long)unsound,
+                     (unsigned long long)runs);
+        is_found = is_found && unsound > 0;
+    }
+    return is_found ? 0 : 1;
+}
