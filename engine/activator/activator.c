@@ -242,6 +242,16 @@ static void take_held_letter(struct activator *a, uint32_t flow, uint64_t until)
     }
 }
 
+/* The tables have deferred mail of the flow that no scan knows of. */
+static void take_deferred_letter(struct activator *a, uint32_t flow)
+{
+    const struct spool_position position = {SPOOL_DEFERRED, 0, 0, flow};
+    struct flow_queue *f = activator_queue(a, &position, NULL);
+    if (f != NULL) {
+        f->next_due = 0;
+    }
+}
+
 static void add_read(struct activator *a, struct read_request *request)
 {
     if (a->read_count == a->read_capacity) {
@@ -291,6 +301,9 @@ static void take_activator_letter(struct activator *a, const struct letter *lett
         take_held_letter(a, flow, number);
         break;
     }
+    case LETTER_DEFERRED:
+        take_deferred_letter(a, letter_take_deferred(letter));
+        break;
     case LETTER_SWEEP: {
         struct sweep *s = letter_take_sweep(letter, &number);
         review_take_sweep(&a->review, s, number);

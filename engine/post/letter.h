@@ -55,6 +55,7 @@ enum letter_kind {
     LETTER_SETTLED,        /* a message is no longer active */
     LETTER_READ,           /* a scheduler's pool wants more recipients */
     LETTER_HELD,           /* a message is held until some time */
+    LETTER_DEFERRED,       /* a message that was never active here is deferred */
     LETTER_SWEEP,          /* find mail that is not active and try it now */
     LETTER_RECALL,         /* these deferred messages may go now */
     LETTER_KEPT,           /* a message that was asked for its place cannot give it back */
@@ -273,6 +274,17 @@ static inline uint32_t letter_take_held(const struct letter *letter, uint64_t *r
 {
     assert(letter->kind == LETTER_HELD);
     *ret_until = letter->number;
+    return letter_flow(letter);
+}
+
+static inline void letter_put_deferred(struct outbox *to, uint32_t flow)
+{
+    outbox_put(to, LETTER_DEFERRED, letter_flow_body(flow), 0);
+}
+
+static inline uint32_t letter_take_deferred(const struct letter *letter)
+{
+    assert(letter->kind == LETTER_DEFERRED);
     return letter_flow(letter);
 }
 

@@ -180,7 +180,9 @@ void adopter_committed(struct adopter *a, struct outbox *to_activator)
             letter_put_queued(to_activator, p->flow, p->time);
         } else if (p->class == SPOOL_HELD) {
             letter_put_held(to_activator, p->flow, p->time);
-        } /* deferred mail is found by the next scan */
+        } else if (p->class == SPOOL_DEFERRED) {
+            letter_put_deferred(to_activator, p->flow);
+        }
     }
     atomic_fetch_add_explicit(&job->messages, a->count, memory_order_relaxed);
     atomic_fetch_add_explicit(&job->renumbered, a->renumbered, memory_order_relaxed);

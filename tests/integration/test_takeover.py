@@ -175,11 +175,14 @@ def test_dead_return(nodes):
 
 
 def test_standing_still(nodes):
-    """A node that stood still while others took its mail delivers none of it when it wakes, and says 250 to nothing."""
-    a, b = nodes('a', routes={'*': ('smtp', '[127.0.0.1]:1')}), nodes('b')
+    """A node that stood still while others took its mail delivers none of it when it wakes, and says 250 to nothing. All
+    of it is deferred, so that nothing else wakes the taker for it."""
+    a, b = nodes('a', routes={'*': ('smtp', '[127.0.0.1]:1')}, options=dict.fromkeys(
+        ('minimal_backoff_time', 'maximal_backoff_time'), '4s')), nodes('b')
     start_all(a, b)
     for i in range(20):
         submit(a, 'a@a.test', [f'r{i}@x.test'], message())
+    until(lambda: [m['state'] for m in a.query('messages')] == ['deferred'] * 20, a.log)
     a.process.send_signal(signal.SIGSTOP)
     gone(1.5)
     wait_received(b, [f'r{i}@x.test' for i in range(20)])

@@ -87,6 +87,10 @@ static void what_goes_with_an_object_arrives(void **state)
     assert_int_equal(letter_take_held(&letter, &number), UINT32_MAX);
     assert_true(number == UINT64_MAX - 1);
 
+    letter_put_deferred(&out, UINT32_MAX);
+    letter = next_letter(LETTER_DEFERRED);
+    assert_int_equal(letter_take_deferred(&letter), UINT32_MAX);
+
     letter_put_settled(&out, m, 7);
     letter = next_letter(LETTER_SETTLED);
     assert_ptr_equal(letter_take_settled(&letter, &number), m);
