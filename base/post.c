@@ -103,6 +103,15 @@ bool post_take(struct post *p, struct letter *ret)
     return mailbox_take(&p->box, ret);
 }
 
+void post_take_wakes(struct post *p)
+{
+    struct letter none;
+    post_assert_owner(p);
+    while (mailbox_take(&p->box, &none)) {
+        /* there is none; what woke the thread is taken note of */
+    }
+}
+
 bool post_flush(struct post *p)
 {
     post_assert_owner(p);

@@ -92,6 +92,8 @@ static inline void post_assert_owner(const struct post *p)
 
 /* The next letter, or false. */
 MUST_USE bool post_take(struct post *p, struct letter *ret) ON_ROLE(p);
+/* In place of post_take, of a thread that nobody writes to: it is woken only. */
+void post_take_wakes(struct post *p) ON_ROLE(p);
 /* Send what is in the outboxes, and wake who gets letters. true: nothing is left in them */
 bool post_flush(struct post *p) ON_ROLE(p);
 /* Whether post_stop was called. */

@@ -224,14 +224,11 @@ static void nap(struct gather *g, usec_t deadline) ON_ROLE(g->post)
 static void run_gather(void *arg)
 {
     struct gather *g = arg;
-    struct letter letter;
     usec_t try_at = 0;
     post_assert_owner(&g->post);
     rcu_sleep(); /* it reads nothing under RCU, and waits for servers */
     while (!post_must_end(&g->post)) {
-        while (post_take(&g->post, &letter)) {
-            /* nobody writes to it; it is woken only */
-        }
+        post_take_wakes(&g->post);
         usec_t now = clock_mono();
         if (g->client == NULL && now >= try_at) {
             open_api(g);

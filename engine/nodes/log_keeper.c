@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/post.h"
+#include "base/rcu.h"
 #include "engine/cluster/log_frame.h"
 #include "engine/cluster/log_prefix.h"
 #include "engine/nodes/log_owner.h"
@@ -350,12 +351,10 @@ static bool has_frame(struct log_keeper *k)
 static void run_log_keeper(void *arg)
 {
     struct log_keeper *k = arg;
-    struct letter letter;
     post_assert_owner(&k->post);
+    rcu_sleep(); /* it reads nothing under RCU, and waits for servers */
     while (!post_must_end(&k->post)) {
-        while (post_take(&k->post, &letter)) {
-            /* nobody writes to it; it is woken only */
-        }
+        post_take_wakes(&k->post);
         usec_t nap = work(k);
         /* A batch that was handed over since the last look woke nobody. */
         if (post_nap_prepare(&k->post) && nap > 0 && !has_frame(k)) {
@@ -366,6 +365,7 @@ static void run_log_keeper(void *arg)
     if (k->is_open) {
         end_epoch(k);
     }
+    rcu_awake();
 }
 
 /* --- start and stop --------------------------------------------------------------------------- */

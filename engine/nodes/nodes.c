@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/post.h"
+#include "base/rcu.h"
 #include "engine/config/config.h"
 #include "engine/limit/limits_part.h"
 #include "engine/nodes/cluster_clock.h"
@@ -503,12 +504,10 @@ static void beat(struct nodes *n, usec_t now)
 static void run_nodes(void *arg)
 {
     struct nodes *n = arg;
-    struct letter letter;
     post_assert_owner(&n->post);
+    rcu_sleep(); /* it reads nothing under RCU, and waits for servers */
     while (!post_must_end(&n->post)) {
-        while (post_take(&n->post, &letter)) {
-            /* nobody writes to it; it is woken only */
-        }
+        post_take_wakes(&n->post);
         beat(n, cluster_clock());
         usec_t now = cluster_clock();
         lessons_work(&n->lessons);
@@ -531,6 +530,7 @@ static void run_nodes(void *arg)
         n->own.is_leaving = true;
         (void)put_own(n, client); /* else they miss it after ten seconds */
     }
+    rcu_awake();
 }
 
 /* --- what the log needs of its node ----------------------------------------------------------- */

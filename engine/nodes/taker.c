@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/post.h"
+#include "base/rcu.h"
 #include "engine/cluster/adoption.h"
 #include "engine/cluster/member.h"
 #include "engine/config/config.h"
@@ -428,15 +429,14 @@ static void work(struct taker *t) ON_ROLE(t->post)
 static void run_taker(void *arg)
 {
     struct taker *t = arg;
-    struct letter letter;
     post_assert_owner(&t->post);
+    rcu_sleep(); /* it reads nothing under RCU, and waits for servers and the disk */
     while (!post_must_end(&t->post)) {
-        while (post_take(&t->post, &letter)) {
-            /* nobody writes to it; it is woken only */
-        }
+        post_take_wakes(&t->post);
         work(t);
         post_nap(&t->post, clock_mono() + cluster_clock_real(LOOK));
     }
+    rcu_awake();
 }
 
 /* --- start and stop --------------------------------------------------------------------------- */

@@ -92,9 +92,9 @@ static void wake_schedulers(const struct engine *e)
 
 void engine_set_lease(struct engine *e, usec_t until)
 {
-    bool was_over = engine_lease_is_over(e);
-    atomic_store_explicit(&e->lease_until, until, memory_order_relaxed);
-    if (was_over) {
+    usec_t before = atomic_exchange(&e->lease_until, until);
+    /* One that is nearly over counts, as a scheduler may just have read it and find it over in a moment. */
+    if (before != 0 && boot_time() + USEC_PER_SEC >= before) {
         wake_schedulers(e);
     }
 }
