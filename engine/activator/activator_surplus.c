@@ -16,6 +16,7 @@ enum {
     PLAN_PART = 32,  /* and so is a part of all places */
 };
 static const usec_t pause_even = 250 * USEC_PER_MSEC;
+static const usec_t pause_vain = 50 * USEC_PER_MSEC; /* a plan takes up to some ms: a step for each flow */
 static const usec_t pause_kept = USEC_PER_SEC;
 
 /* Whether somebody waits for a place, and there is none. */
@@ -69,7 +70,7 @@ void surplus_ask(struct activator *a)
     for (uint32_t i = 0; i < count; i++) {
         ask(a, flow_queue_of(from[i]));
     }
-    s->next = count > 0 ? now : now + pause_even;
+    s->next = now + (count > 0 ? pause_vain : pause_even);
 }
 
 usec_t surplus_wake_at(const struct activator *a)
@@ -97,6 +98,7 @@ void surplus_settled(struct activator *a, struct message *m)
 {
     if (m->is_returned) {
         answered(a, m);
+        a->surplus.next = 0; /* there may be more */
     }
 }
 

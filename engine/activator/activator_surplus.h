@@ -8,8 +8,9 @@
  *     activator --LETTER_GIVE_WAY--> scheduler --LETTER_NO_RESULT--> writer --LETTER_SETTLED--> activator
  *                                        '-------LETTER_KEPT, when it was selected----------->
  *
- * A plan is made when the last one has been answered; one that names nobody is repeated a quarter
- * of a second later.
+ * A plan is made when the last one has been answered, but a moment later when it brought nothing: where
+ * all that is above its share is partly sent, or goes by several transports, nobody can give. One that
+ * names nobody is repeated a quarter of a second later.
  *
  * Owner: the activator thread. */
 #ifndef ENGINE_ACTIVATOR_SURPLUS_H
