@@ -258,6 +258,20 @@ static void end_limit(struct shared_limits *s, struct shared_limit *k, const str
     }
 }
 
+/* The node may use fewer connections from now on: those that were lent since it was looked at are in use
+ * too, and no more are from here on. */
+static void count_again(struct shared_limits *s, struct shared_limit *k,
+                        const struct limit_share *seen, const struct turn *turn,
+                        struct limit_share_step *step)
+{
+    struct limits_part_view v;
+    if (!k->self.is_rate && limits_part_look(s->limits, k->slot, clock_mono(), &v) &&
+        v.id == k->id) {
+        k->self.in_use = v.in_use;
+        limit_share_next(seen, &k->self, turn->now, step);
+    }
+}
+
 /* v: NULL: nothing is wanted. errors: of a server that does not answer; k may be freed */
 static int take_step(struct shared_limits *s, struct shared_limit *k,
                      const struct limits_part_view *v, struct turn *turn)
@@ -280,6 +294,9 @@ static int take_step(struct shared_limits *s, struct shared_limit *k,
     uint32_t has = v == NULL ? 0 : v->share;
     if (step.may_use != has || step.give > 0) {
         set_part(s, k, step.may_use, -(int64_t)step.give);
+    }
+    if (step.may_use < has) {
+        count_again(s, k, &seen, turn, &step);
     }
     if (step.is_due) {
         turn->swaps++;

@@ -14,6 +14,7 @@ static struct {
     char text[512];
     uint64_t revision;
     bool is_silent, is_contested;
+    void (*meanwhile)(void); /* while the key is on its way; NULL */
 } server;
 static uint16_t late_node;
 
@@ -35,6 +36,9 @@ static int watch(struct cluster_client *c, const char *name, cluster_watcher *te
 static int get(struct cluster_client *c, const char *name, const char *key,
                struct cluster_value *ret)
 {
+    if (server.meanwhile != NULL) {
+        server.meanwhile();
+    }
     if (server.is_silent || server.revision == 0) {
         return server.is_silent ? -ETIMEDOUT : ERR_MISSING;
     }
@@ -77,12 +81,12 @@ struct node {
     usec_t boot;
 };
 
-/* Node 1 with mail for a site of 100/s and a burst of 10. The clock is real: only spans matter. */
-static void set_up_node(struct node *n)
+/* Node 1 with mail for a site with such rules. The clock is real: only spans matter. */
+static void set_up_with(struct node *n, const struct limit_rules *rules)
 {
-    const struct limit_rules rules = {.site.messages = per(100, SECOND)};
     server.revision = 0;
     server.is_silent = server.is_contested = false;
+    server.meanwhile = NULL;
     late_node = 0;
     make_bed(&n->b);
     n->b.now = clock_mono();
@@ -93,8 +97,15 @@ static void set_up_node(struct node *n)
     limits_part_begin(n->b.limits, ignore, NULL);
     limits_part_until(n->b.limits, n->b.now + HOUR);
     assert_int_equal(shared_limits_open(&n->s, (struct cluster_client *)&server), 0);
-    n->h = hold(&n->b, 0, "ip1", "site", &rules);
-    assert_int_equal(lend(&n->b, n->h, 1).why, LIMIT_BY_SHARE);
+    n->h = hold(&n->b, 0, "ip1", "site", rules);
+    assert_int_equal(lend(&n->b, n->h, 1).messages, 0);
+}
+
+/* Of 100/s and a burst of 10. */
+static void set_up_node(struct node *n)
+{
+    const struct limit_rules rules = {.site.messages = per(100, SECOND)};
+    set_up_with(n, &rules);
 }
 
 static void tear_down_node(struct node *n)
@@ -197,6 +208,49 @@ static void servers_that_are_silent_give_nothing(void **state)
     tear_down_node(&n);
 }
 
+static struct node *busy;
+
+static void connect_more(uint32_t count)
+{
+    const struct limit_ask ask = {.messages = 1, .connects = count};
+    struct limit_grant g;
+    limits_lend(busy->h, &ask, busy->b.now, busy->b.wall, &g);
+    for (uint32_t i = 0; g.messages > 0 && i < g.connects; i++) {
+        limits_connected(busy->h, busy->b.now, busy->b.now);
+    }
+}
+
+static void connect_two(void)
+{
+    server.meanwhile = NULL;
+    connect_more(2);
+}
+
+/* Others want two of the four connections, of which one was in use when the node began to look. */
+static void a_seat_that_was_taken_meanwhile_is_not_given_away(void **state)
+{
+    const struct limit_rules rules = {.site.connections = 4};
+    struct limits_part_view v;
+    struct node n;
+    (void)state;
+    set_up_with(&n, &rules);
+    busy = &n;
+    connect_more(4);
+    work(&n, 0, true, false);
+    connect_more(1);
+    assert_true(limits_part_look(n.b.limits, 0, n.b.now, &v));
+    assert_int_equal(v.share, 4);
+    (void)snprintf(server.text, sizeof(server.text), "1 0 0 1:4:4 2:0:4");
+    server.revision++;
+    assert_true(inbox_put(&n.s.inbox, v.key, NULL, 0, server.revision)); /* it is read */
+    server.meanwhile = connect_two;
+    work(&n, 0, true, false);
+    assert_true(limits_part_look(n.b.limits, 0, n.b.now, &v));
+    assert_int_equal(v.in_use, 3);
+    assert_non_null(strstr(server.text, "1:3:")); /* the other node may have the fourth */
+    tear_down_node(&n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +259,7 @@ int main(void)
         cmocka_unit_test(what_others_have_is_theirs_until_they_are_late),
         cmocka_unit_test(a_lost_race_is_run_again),
         cmocka_unit_test(servers_that_are_silent_give_nothing),
+        cmocka_unit_test(a_seat_that_was_taken_meanwhile_is_not_given_away),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
