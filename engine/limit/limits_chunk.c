@@ -27,7 +27,7 @@ static void turn_chunk(struct limits_part *part, int64_t window)
     if (window != part->window) {
         part->window = window;
         part->share = 0;
-        part->taken = 0;
+        part->taken = part->revision = 0;
         part->used_up_at = 0;
     }
 }
@@ -108,6 +108,7 @@ void limits_chunk_describe(struct limits_part *part, usec_t now, usec_t wall,
     ret->is_idle = now - part->asked_at >= CHUNK_KEPT;
     ret->window = part->window;
     ret->taken = part->taken;
+    ret->revision = part->revision;
     ret->share = part->share;
 }
 
@@ -131,14 +132,15 @@ uint32_t limits_chunk_give(struct limits *l, uint32_t slot, const struct limits_
 }
 
 void limits_chunk_take(struct limits *l, uint32_t slot, const struct limits_part_view *v,
-                       uint64_t taken, uint32_t more, usec_t now)
+                       uint32_t more, usec_t now)
 {
     limits_enter(l);
     struct limits_part *part = find_chunk(l, v, slot);
     if (part != NULL) {
-        part->taken = taken;
+        part->taken = v->taken;
+        part->revision = v->revision;
         part->share += more;
-        part->used_up_at = part->share == 0 && taken >= v->quota ? now : 0;
+        part->used_up_at = part->share == 0 && v->taken >= v->quota ? now : 0;
     }
     limits_leave_lock(l);
 }

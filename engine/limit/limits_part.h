@@ -41,10 +41,11 @@ struct limits_part_view {
     uint32_t tokens;   /* in thousandths, that are left of its burst */
     usec_t token_time; /* the time of one message, recipient or connect of the whole rate; else 0 */
     /* Of quotas. */
-    bool is_idle;   /* nobody has asked for a while: what is left is to go back */
-    int64_t window; /* spans since 1970 */
-    uint64_t quota; /* in that window; UINT64_MAX: no limit */
-    uint64_t taken; /* of it by all nodes, as was known last */
+    bool is_idle;      /* nobody has asked for a while: what is left is to go back */
+    int64_t window;    /* spans since 1970 */
+    uint64_t quota;    /* in that window; UINT64_MAX: no limit */
+    uint64_t taken;    /* of it by all nodes, as was known last */
+    uint64_t revision; /* of the value that said so; 0: none did */
 };
 
 /* All rates that are configured from now on are shared. Before anything is held.
@@ -66,9 +67,9 @@ bool limits_part_set(struct limits *l, uint32_t slot, uint64_t id, uint32_t shar
                      usec_t now);
 /* Of a quota: nothing of it may be lent any more, but what is returned. returns what was left */
 uint32_t limits_chunk_give(struct limits *l, uint32_t slot, const struct limits_part_view *v);
-/* All nodes have taken so much of the view's window, of which so much more may be lent here. */
+/* All nodes have taken what the view says of its window; so much more of that may be lent here. */
 void limits_chunk_take(struct limits *l, uint32_t slot, const struct limits_part_view *v,
-                       uint64_t taken, uint32_t more, usec_t now);
+                       uint32_t more, usec_t now);
 /* It has no part, and the slot is free. false: somebody wants it */
 bool limits_part_end(struct limits *l, uint32_t slot, uint64_t id, usec_t now);
 

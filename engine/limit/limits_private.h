@@ -65,6 +65,7 @@ struct limits_part {
     /* Of a quota. */
     int64_t window;    /* that `share` and `taken` are of */
     uint64_t taken;    /* by all nodes, as was known last */
+    uint64_t revision; /* of the value that said so */
     usec_t used_up_at; /* when that was known to be all of it; 0: it is not */
 };
 

@@ -259,6 +259,32 @@ static void what_was_known_counts(void **state)
     tear_down_node(&n);
 }
 
+/* The servers lost all, and a node that knew of less was there first. */
+static void what_was_known_counts_in_a_bucket_that_is_made_anew(void **state)
+{
+    struct node n;
+    enum limit_cause why;
+    (void)state;
+    set_up_node(&n);
+    for (unsigned i = 0; i < 5; i++) {
+        work(&n, false);
+        assert_int_equal(send_all(&n, &why), 10);
+    }
+    assert_string_equal(server.text, "1 50");
+    (void)snprintf(server.text, sizeof(server.text), "1 10");
+    server.revision = 1;
+    work(&n, false);
+    assert_string_equal(server.text, "1 60");
+    assert_int_equal(send_all(&n, &why), 10);
+
+    /* Else less is what others gave back. */
+    (void)snprintf(server.text, sizeof(server.text), "1 55");
+    server.revision = 9;
+    work(&n, false);
+    assert_string_equal(server.text, "1 65");
+    tear_down_node(&n);
+}
+
 static void without_servers_it_uses_what_it_has(void **state)
 {
     struct node n;
@@ -308,6 +334,7 @@ int main(void)
         cmocka_unit_test(a_tenants_quota_is_shared_too),
         cmocka_unit_test(what_was_not_used_goes_back),
         cmocka_unit_test(what_was_known_counts),
+        cmocka_unit_test(what_was_known_counts_in_a_bucket_that_is_made_anew),
         cmocka_unit_test(a_domain_takes_chunks_too),
         cmocka_unit_test(without_servers_it_uses_what_it_has),
     };
