@@ -155,13 +155,16 @@ static int set_meter(struct limits *l, struct limits_lane *lane, enum limit_owne
     if (old != NULL) {
         limits_meter_drop(l, old);
     }
-    limits_seats_leave(lane, owner);
     bool is_limited = m != NULL && limits_meter_is_limited(m);
     if (m != NULL && !is_limited) {
         limits_meter_drop(l, m);
     }
-    lane->meters[owner] = is_limited ? m : NULL;
-    limits_seats_join(lane, owner);
+    m = is_limited ? m : NULL;
+    if (m == NULL || m != old || m->seats.limit == 0) { /* else holds keep what they were told */
+        limits_seats_leave(lane, owner);
+        lane->meters[owner] = m;
+        limits_seats_join(lane, owner);
+    }
     return 0;
 }
 

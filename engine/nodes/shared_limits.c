@@ -17,6 +17,8 @@
 #define SLOTS_MOST 1000U /* looked at in one turn of the thread, which has more to do */
 #define SWAPS_MOST 50U
 #define RETRY      (1 * USEC_PER_SEC)
+/* Connections of a limit that is gone are there for a while, and it may return while a reload goes round. */
+#define GONE_KEPT (5 * USEC_PER_SEC)
 
 struct shared_limit {
     struct shared_limit *next; /* in its chain */
@@ -25,6 +27,7 @@ struct shared_limit {
     uint64_t id;
     char key[LIMITS_PART_KEY_MAX + 1];
     bool is_gone;
+    usec_t gone_at;
     bool is_known;  /* `value` and `revision` are of the servers */
     uint32_t burst; /* of the whole rate */
     uint64_t revision;
@@ -94,6 +97,15 @@ static struct shared_limit *find_limit(struct shared_limits *s, const char *key)
     return k;
 }
 
+static void leave_gone(struct shared_limits *s, struct shared_limit *k)
+{
+    struct shared_limit **at = &s->gone;
+    while (*at != k) {
+        at = &(*at)->next_gone;
+    }
+    *at = k->next_gone;
+}
+
 static void drop_limit(struct shared_limits *s, struct shared_limit *k)
 {
     struct shared_limit **at = chain_of(s, k->key);
@@ -102,11 +114,7 @@ static void drop_limit(struct shared_limits *s, struct shared_limit *k)
     }
     *at = k->next;
     if (k->is_gone) {
-        at = &s->gone;
-        while (*at != k) {
-            at = &(*at)->next_gone;
-        }
-        *at = k->next_gone;
+        leave_gone(s, k);
     } else {
         s->by_slot[k->slot] = NULL;
     }
@@ -115,10 +123,11 @@ static void drop_limit(struct shared_limits *s, struct shared_limit *k)
 }
 
 /* The rate is configured no more: what was used of its key is given back. */
-static void retire(struct shared_limits *s, struct shared_limit *k)
+static void retire(struct shared_limits *s, struct shared_limit *k, usec_t now)
 {
     s->by_slot[k->slot] = NULL;
     k->is_gone = true;
+    k->gone_at = now;
     k->next_gone = s->gone;
     s->gone = k;
 }
@@ -139,15 +148,27 @@ static bool has_slots(struct shared_limits *s, uint32_t slots)
     return true;
 }
 
-/* A rate that this process had configured before goes on with the key; NULL: out of memory, or
- * another rate has it still, another time then. */
+/* It goes on with the key, of which this node has yet what was not given back. */
+static void return_limit(struct shared_limits *s, struct shared_limit *k, uint32_t slot,
+                         uint64_t id)
+{
+    leave_gone(s, k);
+    k->is_gone = false;
+    k->slot = slot;
+    k->id = id;
+    s->by_slot[slot] = k;
+}
+
+/* NULL: out of memory, or another rate has the key still, another time then. */
 static struct shared_limit *make_limit(struct shared_limits *s, uint32_t slot,
                                        const struct limits_part_view *v)
 {
-    if (find_limit(s, v->key) != NULL) {
-        return NULL; /* it is being given back */
+    struct shared_limit *k = find_limit(s, v->key), **chain = chain_of(s, v->key);
+    if (k != NULL && k->is_gone) {
+        return_limit(s, k, slot, v->id);
+        return k;
     }
-    struct shared_limit *k = calloc(1, sizeof(*k)), **chain = chain_of(s, v->key);
+    k = k != NULL ? NULL : calloc(1, sizeof(*k));
     if (k == NULL) {
         return NULL;
     }
@@ -390,7 +411,7 @@ static int work_slot(struct shared_limits *s, uint32_t slot, struct turn *turn)
     bool is_there = limits_part_look(s->limits, slot, clock_mono(), &v);
     struct shared_limit *k = s->by_slot[slot];
     if (k != NULL && (!is_there || v.id != k->id)) {
-        retire(s, k);
+        retire(s, k, turn->now);
         k = NULL;
     }
     if (is_there && v.kind == LIMITS_PART_OF_QUOTA) {
@@ -406,8 +427,10 @@ static int work_gone(struct shared_limits *s, struct turn *turn)
 {
     int err = 0;
     for (struct shared_limit *k = s->gone, *next; k != NULL && err == 0; k = next) {
+        bool is_kept =
+            !k->self.is_rate && !turn->of->is_end && turn->now - k->gone_at < GONE_KEPT;
         next = k->next_gone;
-        err = turn->swaps < SWAPS_MOST ? take_step(s, k, NULL, turn) : 0;
+        err = turn->swaps < SWAPS_MOST && !is_kept ? take_step(s, k, NULL, turn) : 0;
     }
     return err;
 }

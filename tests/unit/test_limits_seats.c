@@ -210,6 +210,35 @@ static void a_reload_counts_what_is_there(void **state)
     end_bed(&b);
 }
 
+/* A reload that changes nothing: who was told to have fewer is to have them yet. */
+static void a_reload_takes_nothing_back(void **state)
+{
+    struct bed b;
+    struct limit_change c;
+    struct limit_rules again = four;
+    (void)state;
+    make_shared_bed(&b);
+    struct limits_hold *h = hold(&b, 0, "ip1", "site", &four);
+    (void)ask(&b, h, 4);
+    set_share(&b, 4);
+    assert_int_equal(connect(&b, h, 4), 4);
+    set_share(&b, 1);
+    assert_true(last_change(&b, 0, &c));
+    assert_int_equal(c.state.most_connections, 1);
+    again.serial = 1;
+    assert_int_equal(limits_set_rules(h, &again, b.now), 0);
+    assert_true(last_change(&b, 0, &c));
+    assert_int_equal(c.state.most_connections, 1);
+    assert_int_equal(look(&b).share, 1);
+
+    /* So is it when another scheduler comes to the lane. */
+    struct limits_hold *other = hold(&b, 1, "ip1", "site", &again);
+    assert_false(last_change(&b, 0, &c));
+    limits_release(other, b.now);
+    limits_release(h, b.now);
+    end_bed(&b);
+}
+
 static void a_node_that_is_alone_has_none(void **state)
 {
     struct bed b;
@@ -229,6 +258,7 @@ int main(void)
         cmocka_unit_test(who_has_too_many_is_told),
         cmocka_unit_test(lanes_of_a_site_share_its_seats),
         cmocka_unit_test(a_reload_counts_what_is_there),
+        cmocka_unit_test(a_reload_takes_nothing_back),
         cmocka_unit_test(a_node_that_is_alone_has_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -251,6 +251,41 @@ static void a_seat_that_was_taken_meanwhile_is_not_given_away(void **state)
     tear_down_node(&n);
 }
 
+/* While a reload goes round, a transport without the limit may be heard before one that has it. */
+static void a_limit_that_returns_has_its_seats_yet(void **state)
+{
+    struct limit_rules rules = {.site.connections = 4};
+    struct limits_part_view v;
+    struct node n;
+    (void)state;
+    set_up_with(&n, &rules);
+    busy = &n;
+    connect_more(4);
+    work(&n, 0, true, false);
+    connect_more(3);
+    const struct limit_rules none = {.serial = 1};
+    assert_int_equal(limits_set_rules(n.h, &none, n.b.now), 0);
+    work(&n, 0, true, false);
+    assert_string_equal(server.text, "1 0 0 1:4:4");
+    rules.serial = 2;
+    assert_int_equal(limits_set_rules(n.h, &rules, n.b.now), 0);
+    connect_more(1);
+    work(&n, 0, true, false);
+    assert_string_equal(server.text, "1 0 0 1:4:4");
+    assert_true(limits_part_look(n.b.limits, 0, n.b.now, &v));
+    assert_int_equal(v.share, 4);
+
+    /* One that is gone for good is given back when its connections had time to end. */
+    const struct limit_rules last = {.serial = 3};
+    assert_int_equal(limits_set_rules(n.h, &last, n.b.now), 0);
+    work(&n, 0, true, false);
+    assert_non_null(strchr(server.text, ':'));
+    n.boot += 5 * SECOND;
+    work(&n, 0, true, false);
+    assert_null(strchr(server.text, ':'));
+    tear_down_node(&n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +295,7 @@ int main(void)
         cmocka_unit_test(a_lost_race_is_run_again),
         cmocka_unit_test(servers_that_are_silent_give_nothing),
         cmocka_unit_test(a_seat_that_was_taken_meanwhile_is_not_given_away),
+        cmocka_unit_test(a_limit_that_returns_has_its_seats_yet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
