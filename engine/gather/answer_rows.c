@@ -26,11 +26,12 @@ static bool is_absent(const struct reading *r)
     return r->error != NULL && r->answer->status != 404;
 }
 
-/* An object of a line; NULL: it is none, or two members have one name. */
+/* An object of a line; NULL: it is none, or two members have one name. What receivers said may have a NUL. */
 static json_t *load_line(struct slice line)
 {
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
     json_t *o =
-        line.len == 0 ? NULL : json_loadb(line.data, line.len, JSON_REJECT_DUPLICATES, NULL);
+        line.len == 0 ? NULL : json_loadb(line.data, line.len, flags, NULL);
     if (o != NULL && (!json_is_object(o) || line.data[0] != '{')) {
         json_decref(o);
         return NULL;
@@ -223,7 +224,7 @@ static void add_numbers(json_t *sums, json_t *end)
     json_object_foreach(end, name, value)
     {
         json_int_t sum = json_integer_value(json_object_get(sums, name));
-        if (json_is_integer(value) && strcmp(name, "count") != 0 &&
+        if (json_is_integer(value) && strcmp(name, "count") != 0 && strcmp(name, "more") != 0 &&
             !__builtin_add_overflow(sum, json_integer_value(value), &sum)) {
             (void)json_object_set_new(sums, name, json_integer(sum)); /* or it is left out */
         }

@@ -112,7 +112,9 @@ int answer_part_read(struct slice text, struct answer_part *ret)
     json_int_t status = json_integer_value(json_object_get(o, "status"));
     err = ERR_SYNTAX;
     for (int i = ANSWER_PART_WORKS; i <= ANSWER_PART_END; i++) {
-        bool is_known = i != ANSWER_PART_END || (status >= 100 && status <= 599);
+        /* No other status is one of a call with an answer of its own. */
+        bool is_known =
+            i != ANSWER_PART_END || status == 200 || (status >= 400 && status <= 599);
         if (slice_eq(state, slice_of(states[i])) && is_known && json_is_integer(number) &&
             json_integer_value(number) >= 0) {
             *ret = (struct answer_part){.number = (uint64_t)json_integer_value(number),

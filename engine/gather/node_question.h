@@ -37,7 +37,7 @@ enum answer_part_state {
 struct answer_part {
     uint64_t number;
     enum answer_part_state state;
-    int status; /* of ANSWER_PART_END, 100 to 599 */
+    int status; /* of ANSWER_PART_END: 200, or 400 to 599 */
     struct slice bytes;
 };
 

@@ -47,7 +47,7 @@ void serving_begin(struct gather *g, const struct event *e, usec_t now)
     int err = q == NULL || s == NULL || g->serving_count == GATHER_SERVINGS_MAX
                   ? ERR_LIMIT
                   : node_question_read(buf_slice(&e->bytes), q);
-    if (g->client == NULL) { /* it was open when the'node_question.c'me */
+    if (g->client == NULL) { /* it was open when the question came */
         err = ERR_CLOSED;
     } else if (err == ERR_LIMIT) {
         refuse_question(g, e->name, 429, "too many requests of other nodes at a time");

@@ -294,7 +294,7 @@ CASES = [  # parts, whether the node counts as there
     ([part(ROW + END, extra=[1])], True),
     ([b''], False), ([b'\n'], False), ([b'{}\n'], False), ([b'x' * 5000], False), ([b'[' * 100000 + b'\n'], False),
     ([part(ROW + END, format=2)], False), ([part(ROW + END, 1)], False), ([part(ROW, 0, 'more'), part(END, 2)], False),
-    ([part(ROW + END, state='moon')], False), ([part(ROW + END, status=10)], False), ([part(ROW + END, status='200')], False),
+    ([part(ROW + END, state='moon')], False), ([part(ROW + END, status=10)], False), ([part(ROW, status=100)], False), ([part(ROW + END, status='200')], False),
     ([part(ROW + END, number=-1)], False), ([part(ROW)[:-1]], False), ([part(ROW + ROW)], False), ([part(b'')], False),
     ([part(ROW + b'\n' + END)], False), ([part(b'{"a":1\n' + END)], False), ([part(b'[1]\n' + END)], False),
     ([part(b'{"node":"va","messages":9}\n' + END)], False), ([part(b'{"a":1,"a":2}\n' + END)], False),

@@ -76,6 +76,17 @@ static void rows_in_turn(void **state)
           "{\"node\":\"e\",\"count\":1,\"status\":200,\"more\":false}],\"absent\":[\"c\\\"\"]}\n");
 }
 
+/* A receiver's NUL is no reason to leave out all that a node says, and no sum is put for what is none. */
+static void odd_rows(void **state)
+{
+    (void)state;
+    const struct node_answer answers[] = {
+        answer("a", 200, "{\"said\":\"\\u0000\"}\n{\"end\":true,\"count\":1,\"more\":7}\n")};
+    gives("/v1/things", answers, 1, false, 200,
+          "{\"node\":\"a\",\"said\":\"\\u0000\"}\n{\"end\":true,\"count\":1,\"more\":false,\"nodes\":["
+          "{\"count\":1,\"more\":false,\"node\":\"a\",\"status\":200}],\"absent\":[]}\n");
+}
+
 #define ID(n)        "{\"id\":\"000000000000000" n "\"}\n"
 #define OUT(name, n) "{\"node\":\"" name "\",\"id\":\"000000000000000" n "\"}\n"
 #define END(more)    "{\"end\":true,\"count\":9,\"more\":" more "}\n"
@@ -218,15 +229,19 @@ static void parts(void **state)
     for (size_t len = 0; len + p.bytes.len < b.len; len++) { /* cut in its first line */
         assert_int_not_equal(answer_part_read(slice_to(buf_slice(&b), len), &read), 0);
     }
+    p.status = 100; /* which a client would wait behind */
+    buf_clear(&b);
+    assert_true(answer_part_write(&p, &b));
+    assert_int_not_equal(answer_part_read(buf_slice(&b), &read), 0);
     buf_fini(&b);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_in_turn), cmocka_unit_test(rows_by_id), cmocka_unit_test(refusals),
-        cmocka_unit_test(of_one),       cmocka_unit_test(targets),    cmocka_unit_test(questions),
-        cmocka_unit_test(parts),
+        cmocka_unit_test(rows_in_turn), cmocka_unit_test(odd_rows), cmocka_unit_test(rows_by_id),
+        cmocka_unit_test(refusals),     cmocka_unit_test(of_one),   cmocka_unit_test(targets),
+        cmocka_unit_test(questions),    cmocka_unit_test(parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
