@@ -72,9 +72,10 @@ usec_t limits_quota_lend(struct limits_meter *m, uint32_t want, const struct lim
 void limits_quota_return(struct limits_meter *m, uint32_t amount, int64_t window)
 {
     struct limits_part *part = m->parts[LIMITS_PART_QUOTA];
+    uint64_t used = m->quota.used; /* more than that was not taken of it: it is new, say */
     quota_give_back(&m->quota, amount, window);
     if (part != NULL && window == part->window && part->taken > 0) {
-        part->share += amount;
+        part->share += (uint32_t)(used - m->quota.used);
     }
 }
 

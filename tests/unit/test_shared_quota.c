@@ -303,6 +303,25 @@ static void without_servers_it_uses_what_it_has(void **state)
     tear_down_node(&n);
 }
 
+/* What was sent before there was a quota, and reached nobody, was not taken of it. */
+static void what_was_not_taken_does_not_go_back(void **state)
+{
+    const struct limit_rules rules = {.lane.quota = per(1000, DAY), .serial = 1};
+    struct node n;
+    struct limits_part_view v;
+    (void)state;
+    set_up_idle(&n);
+    n.h = hold(&n.b, 0, "ip1", "site", NULL);
+    assert_int_equal(limits_set_rules(n.h, &rules, n.b.now), 0);
+    assert_int_equal(lend(&n.b, n.h, 1).why, LIMIT_BY_SHARE);
+    work(&n, false);
+    assert_int_equal(lend(&n.b, n.h, 4).messages, 4);
+    limits_give_back(n.h, &(struct limit_units){.messages = 50}, n.b.now, n.b.now, n.b.wall);
+    assert_true(limits_part_look(n.b.limits, 0, n.b.now, &v));
+    assert_int_equal(v.share, 10);
+    tear_down_node(&n);
+}
+
 /* That of a domain inside a provider, which nobody holds. */
 static void a_domain_takes_chunks_too(void **state)
 {
@@ -335,6 +354,7 @@ int main(void)
         cmocka_unit_test(what_was_not_used_goes_back),
         cmocka_unit_test(what_was_known_counts),
         cmocka_unit_test(what_was_known_counts_in_a_bucket_that_is_made_anew),
+        cmocka_unit_test(what_was_not_taken_does_not_go_back),
         cmocka_unit_test(a_domain_takes_chunks_too),
         cmocka_unit_test(without_servers_it_uses_what_it_has),
     };
