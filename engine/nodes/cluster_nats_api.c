@@ -21,6 +21,7 @@ enum {
     SUBJECT_SIZE = 128,
     PENDING_MESSAGES = 1024, /* that libnats holds for us; more are lost */
     PENDING_BYTES = 64 * 1024 * 1024,
+    WRITE_MS = 3000, /* that a server which stands still may keep us at one part */
 };
 
 static const char inbox_prefix[] = "_INBOX.";
@@ -134,6 +135,8 @@ static int api_open(const struct cluster_options *options, const char *node,
     natsStatus s = natsOptions_Create(&a->options);
     s = s != NATS_OK ? s : cluster_nats_set(a->options, options);
     s = s != NATS_OK ? s : natsOptions_SetErrorHandler(a->options, on_api_error, NULL);
+    /* libnats's timers, of all connections, wait for who writes. */
+    s = s != NATS_OK ? s : natsOptions_SetWriteDeadline(a->options, WRITE_MS);
     s = s != NATS_OK ? s : natsOptions_SetRetryOnFailedConnect(a->options, true, NULL, NULL);
     s = s != NATS_OK ? s : natsConnection_Connect(&a->connection, a->options);
     s = s == NATS_NOT_YET_CONNECTED ? NATS_OK : s;

@@ -415,6 +415,33 @@ def test_large(nodes):
     until(lambda: counted(nodes.b) == 7, lambda: f'{counted(nodes.b)}')
 
 
+def test_servers_that_stand_still(nodes):
+    """A node that is answering when its servers stand still is not kept by that, and ends when it is told to."""
+    given = [{'from': 'a@a.test', 'recipients': [f'{n}@held.test'], 'tenant': 'bulk', 'text': 'x'} for n in range(1000)]
+    for _ in range(4):
+        post(nodes.b, {'messages': given}).expect(202)
+    until(lambda: counted(nodes.b) == 4007, lambda: f'{counted(nodes.b)}')
+    question = json.dumps({'format': 1, 'target': '/v1/messages?limit=10000&tenant=bulk'}).encode()
+    with contextlib.closing(Stranger(nodes.nats.servers[0])) as stranger:
+        stranger.leave()
+        for number in range(32):  # more than sockets hold
+            stranger.publish('sluice.api.vb', question, f'_INBOX.test.{number}')
+        stranger.settle()
+        for server in nodes.nats.servers:
+            server.signal(signal.SIGSTOP)
+        try:
+            time.sleep(0.5)
+            assert nodes.b.stop(30) == 0
+        finally:
+            for server in nodes.nats.servers:
+                server.signal(signal.SIGCONT)
+    nodes.b.start()
+    nodes.wait_alive(nodes.a)
+    done = nodes.b.command('drop', '--tenant', 'bulk', '--for', '0', '--reason', 'x', '--yes', '--here')
+    assert done.returncode == 0, done.stderr
+    until(lambda: counted(nodes.b) == 7, lambda: f'{counted(nodes.b)}')
+
+
 def test_absent(nodes):
     """Who stands still or is gone is named, with the reason, and all others' rows are there; last, as it takes nodes away."""
     nodes.b.signal(signal.SIGSTOP)
