@@ -91,6 +91,9 @@ static int set_quota(struct limits_meter *m, const struct limit_rates *rates, bo
     }
     m->warmup = own;
     m->edition++;
+    if (m->parts[LIMITS_PART_QUOTA] != NULL) {
+        m->parts[LIMITS_PART_QUOTA]->used_up_at = 0; /* it may be greater */
+    }
     return 0;
 }
 

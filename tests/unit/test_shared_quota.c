@@ -303,6 +303,27 @@ static void without_servers_it_uses_what_it_has(void **state)
     tear_down_node(&n);
 }
 
+/* Which is used up, and is raised by a reload. */
+static void a_greater_quota_is_used_at_once(void **state)
+{
+    const struct limit_rules more = {.lane.quota = per(2000, DAY), .serial = 1};
+    struct node n;
+    enum limit_cause why;
+    (void)state;
+    set_up_node(&n);
+    work(&n, false);
+    (void)send_all(&n, &why);
+    (void)snprintf(server.text, sizeof(server.text), "1 1000");
+    server.revision++;
+    work(&n, false);
+    assert_int_equal(lend(&n.b, n.h, 1).why, LIMIT_BY_QUOTA);
+    assert_int_equal(limits_set_rules(n.h, &more, n.b.now), 0);
+    assert_int_equal(lend(&n.b, n.h, 1).why, LIMIT_BY_SHARE);
+    work(&n, false);
+    assert_string_equal(server.text, "1 1020");
+    tear_down_node(&n);
+}
+
 /* What was sent before there was a quota, and reached nobody, was not taken of it. */
 static void what_was_not_taken_does_not_go_back(void **state)
 {
@@ -354,6 +375,7 @@ int main(void)
         cmocka_unit_test(what_was_not_used_goes_back),
         cmocka_unit_test(what_was_known_counts),
         cmocka_unit_test(what_was_known_counts_in_a_bucket_that_is_made_anew),
+        cmocka_unit_test(a_greater_quota_is_used_at_once),
         cmocka_unit_test(what_was_not_taken_does_not_go_back),
         cmocka_unit_test(a_domain_takes_chunks_too),
         cmocka_unit_test(without_servers_it_uses_what_it_has),
