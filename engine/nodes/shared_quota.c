@@ -16,6 +16,7 @@ enum {
     KEY_SIZE = LIMITS_PART_KEY_MAX + 24,
     VALUE_SIZE = 32,
     VERSION = 1,
+    GIVE_TRIES = 5, /* a node that stops has no other turn */
     WINDOWS_KEPT = 2, /* the present one and the last one, which a slower clock may be in */
 };
 
@@ -117,7 +118,8 @@ int shared_quota_take(struct shared_limits *s, uint32_t slot, const struct limit
     return err;
 }
 
-int shared_quota_give(struct shared_limits *s, uint32_t slot, const struct limits_part_view *v)
+/* errors: as of put_taken */
+static int give_once(struct shared_limits *s, uint32_t slot, const struct limits_part_view *v)
 {
     char key[KEY_SIZE];
     struct eaten is;
@@ -134,6 +136,15 @@ int shared_quota_give(struct shared_limits *s, uint32_t slot, const struct limit
     } else if (err == ERR_AGAIN) {
         is = (struct eaten){.taken = v->taken, .revision = v->revision};
         note_taken(s, slot, v, &is, left);
+    }
+    return err;
+}
+
+int shared_quota_give(struct shared_limits *s, uint32_t slot, const struct limits_part_view *v)
+{
+    int err = ERR_AGAIN;
+    for (unsigned i = 0; i < GIVE_TRIES && err == ERR_AGAIN; i++) {
+        err = give_once(s, slot, v);
     }
     return err == ERR_AGAIN ? 0 : err;
 }
