@@ -177,6 +177,19 @@ static uint32_t all_shares(const struct limit_share *v)
     return (uint32_t)sum; /* at most 64 times a million */
 }
 
+void limit_share_restore(struct limit_share *v, const struct limit_share_entry *entry,
+                         uint32_t limit)
+{
+    uint32_t sum = all_shares(v);
+    if (!has_entry(v, place_of(v, entry->node), entry->node)) {
+        struct limit_share_entry *own = own_entry(v, entry->node);
+        if (own != NULL) {
+            own->share = least(entry->share, sum < limit ? limit - sum : 0);
+            own->want = own->share;
+        }
+    }
+}
+
 /* The share that is fair now is `target`; the node has `mine`, and nobody has `free_units`. What is in
  * use beyond `mine`, after it stood still, is not told: others have it, and it is closed. */
 static uint32_t next_share(const struct limit_share_self *self, uint32_t mine, uint32_t target,

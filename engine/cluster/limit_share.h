@@ -62,6 +62,11 @@ MUST_USE int limit_share_parse(struct slice text, struct limit_share *ret);
 /* Take a node's entry out; nothing happens when it has none. */
 void limit_share_drop(struct limit_share *v, uint16_t node);
 
+/* Put an entry into a value that lost it, with as much of its share as others have not taken of the limit
+ * since. Nothing happens when the node has one, or the value is full. */
+void limit_share_restore(struct limit_share *v, const struct limit_share_entry *entry,
+                         uint32_t limit);
+
 /* What one node knows of one limit beside the value; kept between calls. All zero but `node` and
  * `limit` at first. */
 struct limit_share_self {

@@ -19,6 +19,8 @@
 #define RETRY      (1 * USEC_PER_SEC)
 /* Connections of a limit that is gone are there for a while, and it may return while a reload goes round. */
 #define GONE_KEPT (5 * USEC_PER_SEC)
+/* Nodes whose connections servers lost tell of them within that time. */
+#define TOLD_AGAIN (5 * USEC_PER_SEC)
 
 struct shared_limit {
     struct shared_limit *next; /* in its chain */
@@ -28,6 +30,8 @@ struct shared_limit {
     char key[LIMITS_PART_KEY_MAX + 1];
     bool is_gone;
     usec_t gone_at;
+    struct limit_share_entry lost; /* of this node, that the servers do not have; node 0: none */
+    usec_t grows_after;            /* 0: at once */
     bool is_known;  /* `value` and `revision` are of the servers */
     uint32_t burst; /* of the whole rate */
     uint64_t revision;
@@ -204,14 +208,30 @@ static void begin_value(struct shared_limit *k)
     k->is_known = true;
 }
 
+/* Node 0: it has none. */
+static struct limit_share_entry own_entry(const struct shared_limit *k)
+{
+    for (uint32_t i = 0; i < k->value.count; i++) {
+        if (k->value.entries[i].node == k->self.node) {
+            return k->value.entries[i];
+        }
+    }
+    return (struct limit_share_entry){.node = 0};
+}
+
 /* A value that is none, or of another version, is begun anew, without any of the burst: else the
- * limit's mail would wait for whoever put it. errors: of the module */
-static int read_value(struct shared_limits *s, struct shared_limit *k)
+ * limit's mail would wait for whoever put it. One of a lower revision than was seen is of servers that lost
+ * all: connections are there yet, and told again by each node. errors: of the module */
+static int read_value(struct shared_limits *s, struct shared_limit *k, const struct turn *turn)
 {
     struct cluster_value is = {.data = NULL};
     int err = s->module->get(s->client, BUCKET, k->key, &is);
     if (err != 0 && err != ERR_MISSING) {
         return err;
+    }
+    if (is.revision < k->revision && !k->self.is_rate) {
+        k->grows_after = turn->now + TOLD_AGAIN;
+        k->lost = own_entry(k);
     }
     k->revision = is.revision;
     if (err == ERR_MISSING) {
@@ -256,24 +276,15 @@ static int put_step(struct shared_limits *s, struct shared_limit *k,
     }
     k->value = step->value;
     k->revision = revision;
+    k->lost.node = 0;
     (void)atomic_fetch_add_explicit(&s->puts, 1, memory_order_relaxed);
     return 0;
 }
 
-static bool has_own_entry(const struct shared_limit *k, uint16_t node)
-{
-    for (uint32_t i = 0; i < k->value.count; i++) {
-        if (k->value.entries[i].node == node) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Nobody wants the rate here, and the key says nothing of this node. */
-static void end_limit(struct shared_limits *s, struct shared_limit *k, const struct turn *turn)
+static void end_limit(struct shared_limits *s, struct shared_limit *k)
 {
-    if (k->self.want == 0 && k->is_known && !has_own_entry(k, turn->of->node) &&
+    if (k->self.want == 0 && k->is_known && own_entry(k).node == 0 &&
         (k->is_gone || limits_part_end(s->limits, k->slot, k->id, clock_mono()))) {
         drop_limit(s, k);
     }
@@ -304,10 +315,18 @@ static int take_step(struct shared_limits *s, struct shared_limit *k,
     k->self.in_use = v == NULL ? 0 : v->in_use;
     if (!k->is_known) {
         turn->swaps++;
-        int err = read_value(s, k);
+        int err = read_value(s, k, turn);
         if (err != 0) {
             return err;
         }
+    }
+    if (k->lost.node != 0) {
+        limit_share_restore(&k->value, &k->lost, k->self.limit);
+        k->lost = own_entry(k); /* none, when the value is full */
+    }
+    if (turn->now < k->grows_after) {
+        uint32_t most = own_entry(k).share;
+        k->self.want = k->self.want < most ? k->self.want : most;
     }
     struct limit_share seen = k->value;
     drop_late(s, k, turn, &seen);
@@ -319,7 +338,7 @@ static int take_step(struct shared_limits *s, struct shared_limit *k,
     if (step.may_use < has) {
         count_again(s, k, &seen, turn, &step);
     }
-    if (step.is_due) {
+    if (step.is_due || k->lost.node != 0) {
         turn->swaps++;
         int err = put_step(s, k, &step);
         if (err == ERR_AGAIN) {
@@ -333,7 +352,7 @@ static int take_step(struct shared_limits *s, struct shared_limit *k,
             set_part(s, k, step.then_use, step.take);
         }
     }
-    end_limit(s, k, turn);
+    end_limit(s, k);
     return 0;
 }
 

@@ -251,6 +251,40 @@ static void a_seat_that_was_taken_meanwhile_is_not_given_away(void **state)
     tear_down_node(&n);
 }
 
+/* The servers lost all while two nodes had two connections each: neither takes the other's. */
+static void open_connections_are_told_to_servers_that_lost_all(void **state)
+{
+    static const char *const lost[] = {"", "1 0 0 2:2:2"};
+    const struct limit_rules rules = {.site.connections = 4};
+    for (unsigned i = 0; i < 2; i++) {
+        struct node n;
+        (void)state;
+        set_up_with(&n, &rules);
+        busy = &n;
+        connect_more(4);
+        (void)snprintf(server.text, sizeof(server.text), "1 0 0 2:2:4");
+        server.revision = 7;
+        work(&n, 0, true, false);
+        assert_string_equal(server.text, "1 0 0 1:2:4 2:2:4");
+        connect_more(4);
+
+        (void)snprintf(server.text, sizeof(server.text), "%s", lost[i]);
+        server.revision = i; /* the other node was there first, or this one is */
+        assert_true(inbox_put(&n.s.inbox, NULL, NULL, 0, 0));
+        server.is_contested = i == 1;
+        work(&n, 0, true, false);
+        work(&n, 0, true, false);
+        assert_int_equal(share(&n), 2);
+        assert_string_equal(server.text, i == 0 ? "1 0 0 1:2:2" : "1 0 0 1:2:2 2:2:2");
+
+        /* Who has not come by then has none. */
+        n.boot += 5 * SECOND;
+        work(&n, 0, true, false);
+        assert_int_equal(share(&n), i == 0 ? 4 : 2);
+        tear_down_node(&n);
+    }
+}
+
 /* While a reload goes round, a transport without the limit may be heard before one that has it. */
 static void a_limit_that_returns_has_its_seats_yet(void **state)
 {
@@ -295,6 +329,7 @@ int main(void)
         cmocka_unit_test(a_lost_race_is_run_again),
         cmocka_unit_test(servers_that_are_silent_give_nothing),
         cmocka_unit_test(a_seat_that_was_taken_meanwhile_is_not_given_away),
+        cmocka_unit_test(open_connections_are_told_to_servers_that_lost_all),
         cmocka_unit_test(a_limit_that_returns_has_its_seats_yet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
