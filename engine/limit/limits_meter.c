@@ -108,8 +108,8 @@ static void change_rate(struct rate *r, struct rate *gone, const struct rate_rul
 }
 
 /* The smaller one holds; 0: no limit. */
-static int set_connections(struct limits *l, struct limits_meter *m, uint32_t limit, bool is_newer)
-    ON_ROLE(l->lock)
+static int set_connections(struct limits *l, struct limits_meter *m, uint32_t limit, bool is_newer,
+                           usec_t now) ON_ROLE(l->lock)
 {
     uint32_t is = m->seats.limit;
     if (!l->parts.is_on || limit == is || !(is_newer || (limit > 0 && (is == 0 || limit < is)))) {
@@ -117,8 +117,15 @@ static int set_connections(struct limits *l, struct limits_meter *m, uint32_t li
     }
     const struct rate_rule rule = {.count = limit};
     int err = limits_part_configure(l, m, LIMITS_PART_CONNECTIONS, &rule);
-    m->seats.limit = err == 0 ? limit : is;
-    return err;
+    if (err != 0) {
+        return err;
+    }
+    m->seats.limit = limit;
+    if (limit > 0 && limits_seats_held(m, now) > 0) { /* they need a part, or are to end */
+        (void)limits_part_due(m, LIMITS_PART_CONNECTIONS, now);
+        limits_seats_fit(l, m, now);
+    }
+    return 0;
 }
 
 static int set_rates(struct limits *l, struct limits_meter *m,
@@ -134,7 +141,7 @@ static int set_rates(struct limits *l, struct limits_meter *m,
     bool is_newer = rules->serial > m->serial || m->references == 0;
     int err = set_quota(m, rates, is_newer);
     err = err != 0 ? err : limits_chunk_configure(l, m);
-    err = err != 0 ? err : set_connections(l, m, rates->connections, is_newer);
+    err = err != 0 ? err : set_connections(l, m, rates->connections, is_newer, now);
     for (unsigned i = 0; i < LIMITS_UNITS && err == 0; i++) {
         const struct rate_rule *now_is = limits_meter_rule(m, i);
         if (!rule_is(now_is, wanted[i]) && (is_newer || is_below(wanted[i], now_is))) {

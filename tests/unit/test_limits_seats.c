@@ -239,6 +239,34 @@ static void a_reload_takes_nothing_back(void **state)
     end_bed(&b);
 }
 
+/* Nobody has mail, and idle connections are more than a limit that was lowered. */
+static void a_lower_limit_counts_what_is_open(void **state)
+{
+    struct bed b;
+    struct limit_change c;
+    const struct limit_rules two = {.site.connections = 2, .serial = 1};
+    (void)state;
+    make_shared_bed(&b);
+    struct limits_hold *h = hold(&b, 0, "ip1", "site", &four);
+    (void)ask(&b, h, 4);
+    set_share(&b, 4);
+    assert_int_equal(connect(&b, h, 4), 4);
+    (void)last_change(&b, 0, &c);
+    assert_int_equal(limits_set_rules(h, &two, b.now), 0);
+    struct limits_part_view v;
+    assert_true(limits_part_look(b.limits, 0, b.now, &v));
+    assert_int_equal(v.parts, 2);
+    assert_int_equal(v.in_use, 4);
+    assert_int_equal(v.want, 2);
+    assert_true(last_change(&b, 0, &c));
+    assert_true(c.state.is_emptied);
+    set_share(&b, 2);
+    assert_true(last_change(&b, 0, &c));
+    assert_int_equal(c.state.most_connections, 2);
+    limits_release(h, b.now);
+    end_bed(&b);
+}
+
 static void a_node_that_is_alone_has_none(void **state)
 {
     struct bed b;
@@ -259,6 +287,7 @@ int main(void)
         cmocka_unit_test(lanes_of_a_site_share_its_seats),
         cmocka_unit_test(a_reload_counts_what_is_there),
         cmocka_unit_test(a_reload_takes_nothing_back),
+        cmocka_unit_test(a_lower_limit_counts_what_is_open),
         cmocka_unit_test(a_node_that_is_alone_has_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
