@@ -212,7 +212,8 @@ bool limits_part_is_used(const struct limits_meter *m)
 {
     bool is_used = false;
     for (unsigned i = 0; i < LIMITS_PARTS; i++) {
-        is_used = is_used || (m->parts[i] != NULL && m->parts[i]->share > 0);
+        const struct limits_part *part = m->parts[i];
+        is_used = is_used || (part != NULL && (part->share > 0 || part->has_slot));
     }
     return is_used;
 }

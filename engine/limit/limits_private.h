@@ -440,7 +440,8 @@ usec_t limits_part_due(struct limits_meter *m, unsigned unit, usec_t now);
 /* When to ask again for what is due then: sooner, where the part may have grown meanwhile. */
 usec_t limits_part_look_again(const struct limits_meter *m, enum pace_unit unit, usec_t due,
                               usec_t now);
-/* Other nodes wait for a part of the meter until it is given back with what is left of the burst. */
+/* Somebody wants a part of the meter, which may be on its way; or other nodes wait for it until it is given
+ * back with what is left of the burst. */
 bool limits_part_is_used(const struct limits_meter *m);
 /* So many went without being asked for. false: the rate has them to count */
 MUST_USE bool limits_part_owe(struct limits_meter *m, enum pace_unit unit, uint32_t amount);

@@ -366,6 +366,25 @@ static void a_domain_takes_chunks_too(void **state)
     tear_down_node(&n);
 }
 
+/* Lanes that come and go meanwhile take what is idle away. */
+static void a_domain_that_waits_is_not_forgotten(void **state)
+{
+    struct node n;
+    const struct limit_domain domain = {SLICE("a.test"), per(200, DAY), 1};
+    struct limit_domain_answer answer;
+    (void)state;
+    set_up_idle(&n);
+    limits_domain_take(n.b.limits, &domain, n.b.now, n.b.wall, &answer);
+    assert_false(answer.is_taken);
+    limits_release(hold(&n.b, 0, "ip1", "site", NULL), n.b.now);
+    work(&n, false);
+    assert_string_equal(server.text, "1 2");
+    limits_release(hold(&n.b, 0, "ip1", "site", NULL), n.b.now);
+    limits_domain_take(n.b.limits, &domain, n.b.now, n.b.wall, &answer);
+    assert_true(answer.is_taken);
+    tear_down_node(&n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,6 +397,7 @@ int main(void)
         cmocka_unit_test(a_greater_quota_is_used_at_once),
         cmocka_unit_test(what_was_not_taken_does_not_go_back),
         cmocka_unit_test(a_domain_takes_chunks_too),
+        cmocka_unit_test(a_domain_that_waits_is_not_forgotten),
         cmocka_unit_test(without_servers_it_uses_what_it_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
