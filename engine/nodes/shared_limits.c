@@ -32,6 +32,7 @@ struct shared_limit {
     usec_t gone_at;
     struct limit_share_entry lost; /* of this node, that the servers do not have; node 0: none */
     usec_t grows_after;            /* 0: at once */
+    bool is_doubted;               /* the servers told anew, and it was not read since */
     bool is_known;  /* `value` and `revision` are of the servers */
     uint32_t burst; /* of the whole rate */
     uint64_t revision;
@@ -229,10 +230,12 @@ static int read_value(struct shared_limits *s, struct shared_limit *k, const str
     if (err != 0 && err != ERR_MISSING) {
         return err;
     }
-    if (is.revision < k->revision && !k->self.is_rate) {
+    /* Else a server that lags answered, and the compare-and-set will say so. */
+    if (k->is_doubted && is.revision < k->revision && !k->self.is_rate) {
         k->grows_after = turn->now + TOLD_AGAIN;
         k->lost = own_entry(k);
     }
+    k->is_doubted = false;
     k->revision = is.revision;
     if (err == ERR_MISSING) {
         begin_value(k);
@@ -377,10 +380,12 @@ static void doubt_all(struct shared_limits *s)
     for (uint32_t i = 0; i < s->slot_count; i++) {
         if (s->by_slot[i] != NULL) {
             s->by_slot[i]->is_known = false;
+            s->by_slot[i]->is_doubted = true;
         }
     }
     for (struct shared_limit *k = s->gone; k != NULL; k = k->next_gone) {
         k->is_known = false;
+        k->is_doubted = true;
     }
 }
 

@@ -285,6 +285,34 @@ static void open_connections_are_told_to_servers_that_lost_all(void **state)
     }
 }
 
+/* A server that lags answers with less than was seen: nobody lost anything. */
+static void a_server_that_lags_is_asked_again(void **state)
+{
+    const struct limit_rules rules = {.site.connections = 4};
+    struct limits_part_view v;
+    struct node n;
+    (void)state;
+    set_up_with(&n, &rules);
+    busy = &n;
+    connect_more(2);
+    (void)snprintf(server.text, sizeof(server.text), "1 0 0");
+    server.revision = 7;
+    work(&n, 0, true, false);
+    connect_more(2);
+    assert_true(limits_part_look(n.b.limits, 0, n.b.now, &v));
+    assert_true(inbox_put(&n.s.inbox, v.key, NULL, 0, 9));
+    (void)snprintf(server.text, sizeof(server.text), "1 0 0");
+    server.revision = 6;
+    server.is_contested = true; /* as its leader is further */
+    connect_more(4);
+    work(&n, 0, true, false);
+    (void)snprintf(server.text, sizeof(server.text), "1 0 0 1:2:2");
+    server.revision = 9;
+    work(&n, 0, true, false);
+    assert_int_equal(share(&n), 4);
+    tear_down_node(&n);
+}
+
 /* While a reload goes round, a transport without the limit may be heard before one that has it. */
 static void a_limit_that_returns_has_its_seats_yet(void **state)
 {
@@ -330,6 +358,7 @@ int main(void)
         cmocka_unit_test(servers_that_are_silent_give_nothing),
         cmocka_unit_test(a_seat_that_was_taken_meanwhile_is_not_given_away),
         cmocka_unit_test(open_connections_are_told_to_servers_that_lost_all),
+        cmocka_unit_test(a_server_that_lags_is_asked_again),
         cmocka_unit_test(a_limit_that_returns_has_its_seats_yet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
