@@ -119,6 +119,7 @@ static int log_error_of(natsStatus s, jsErrCode code)
         return ERR_MISSING;
     case JSStreamStoreFailedErr: /* `maximum bytes exceeded`, or the server's disk is full */
     case JSInsufficientResourcesErr:
+    case JSClusterNoPeersErr: /* no server has as much room left */
     case JSStorageResourcesExceededErr:
         return ERR_LIMIT;
     default:

@@ -35,6 +35,9 @@ def servers(tmp_path_factory):
 @pytest.fixture
 def nats(servers):
     servers.mend()
+    client = NatsClient(servers.servers[0])
+    client.forget_logs()
+    client.close()
     return servers
 
 

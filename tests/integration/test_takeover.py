@@ -32,8 +32,8 @@ def servers(tmp_path_factory):
 def nats(servers, monkeypatch):
     monkeypatch.setenv('SLUICE_CLUSTER_HASTE', str(HASTE))
     servers.mend()
-    client = NatsClient(servers.servers[0])  # what the last test left is nobody's any more
-    for stream in client.request('$JS.API.STREAM.NAMES')['streams'] or []:
+    client = NatsClient(servers.servers[0])
+    for stream in client.request('$JS.API.STREAM.NAMES')['streams'] or []:  # of nodes, too
         client.request(f'$JS.API.STREAM.DELETE.{stream}')
     client.close()
     return servers

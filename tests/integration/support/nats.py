@@ -224,6 +224,12 @@ class NatsClient:
         self.socket.sendall(b'UNSUB 2\r\n')
         return answer
 
+    def forget_logs(self):
+        """The servers have room for some logs only, and what earlier tests left is nobody's any more."""
+        for stream in self.request('$JS.API.STREAM.NAMES')['streams'] or []:
+            if stream.startswith('SLUICE_LOG_'):
+                self.request(f'$JS.API.STREAM.DELETE.{stream}')
+
     def settle(self):
         """The server has read what was sent."""
         self.socket.sendall(b'PING\r\n')
