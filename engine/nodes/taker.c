@@ -384,7 +384,8 @@ static void complain_of_log(struct known_log *l, int err)
     }
 }
 
-static void try_to_take(struct taker *t, struct known_log *l, uint16_t own)
+/* true: it was taken over, which takes a while */
+static bool try_to_take(struct taker *t, struct known_log *l, uint16_t own)
 {
     struct taking k = {.taker = t, .log = l, .own = own};
     char name[LOG_OWNER_NAME_SIZE];
@@ -399,6 +400,7 @@ static void try_to_take(struct taker *t, struct known_log *l, uint16_t own)
     complain_of_log(l, err);
     t->node.log_module->close(k.taken.log);
     atomic_store_explicit(&t->under_way, 0, memory_order_relaxed);
+    return err == 0;
 }
 
 /* --- the thread ------------------------------------------------------------------------------- */
@@ -419,8 +421,8 @@ static void work(struct taker *t) ON_ROLE(t->post)
     }
     read_owners(t);
     for (size_t i = 0; i < t->count && !post_must_end(&t->post); i++) {
-        if (may_take(t, &t->logs[i], own)) {
-            try_to_take(t, &t->logs[i], own);
+        /* One that cannot be taken, as the servers have lost it, is not in the way of the next one. */
+        if (may_take(t, &t->logs[i], own) && try_to_take(t, &t->logs[i], own)) {
             return; /* what is known may be other by now */
         }
     }

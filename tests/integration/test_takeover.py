@@ -320,9 +320,11 @@ def test_orders(nodes):
 
 
 def test_log_vanished(nodes, nats):
-    """When the servers lost a log, its mail is on its node's disk only, and nobody makes an empty one of it."""
-    a, b = nodes('a'), nodes('b')
-    start_all(a, b)
+    """When the servers lost a log, its mail is on its node's disk only, and nobody makes an empty one of it. Other logs
+    are taken over meanwhile."""
+    a, b, c = nodes('a'), nodes('b'), nodes('c')
+    start_all(a)
+    start_all(b, c)
     hold(a)
     for i in range(5):
         submit(a, 'a@a.test', [f'r{i}@x.test'], message())
@@ -332,8 +334,12 @@ def test_log_vanished(nodes, nats):
     assert client.request(f'$JS.API.STREAM.DELETE.SLUICE_LOG_{number}')['success'] is True
     client.close()
     b.wait_log(f'the servers have lost log {number}', 30)
+    hold(c)
+    submit(c, 'a@a.test', ['other@x.test'], message())
+    c.kill()
+    wait_received(a, ['other@x.test'])
     a.start()
     wait_open(a)
     assert len(a.query('messages')) == 5
     assert a.command('resume', '--all').returncode == 0
-    wait_received(a, [f'r{i}@x.test' for i in range(5)])
+    wait_received(a, [*(f'r{i}@x.test' for i in range(5)), 'other@x.test'])
