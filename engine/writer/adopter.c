@@ -131,10 +131,12 @@ static void begin_job(struct adopter *a, struct adoption *job)
 static void end_job(struct adopter *a, enum adoption_state state)
 {
     struct adoption *job = a->job;
+    void (*wake)(void *ctx) = job->wake;
+    void *ctx = job->ctx;
     a->job = NULL;
     atomic_store_explicit(&a->engine->adoption, NULL, memory_order_relaxed);
-    atomic_store_explicit(&job->state, state, memory_order_release);
-    job->wake(job->ctx);
+    atomic_store_explicit(&job->state, state, memory_order_release); /* the job is gone behind this */
+    wake(ctx);
 }
 
 int adopter_put(struct adopter *a, struct spool_txn *txn)
