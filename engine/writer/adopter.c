@@ -8,7 +8,9 @@
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
 #include "engine/spool/spool_adopt.h"
+#include "engine/spool/spool_record.h"
 #include "engine/state/engine.h"
+#include "engine/writer/name_keeper.h"
 
 #include <errno.h>
 
@@ -30,11 +32,21 @@ bool adopter_is_due(const struct adopter *a)
     return job_of(a) != NULL && (engine_gate(a->engine) & ENGINE_GATE_STOPPING) == 0;
 }
 
+/* Mail that comes in has names before it is announced; see name_keeper.h. */
+static void note_names(const struct adopter *a, const struct spool_change *c)
+{
+    struct spool_message m;
+    if (c->kind == SPOOL_CHANGE_MESSAGE && spool_message_decode(c->bytes, c->id, false, &m) == 0) {
+        name_keeper_note(a->engine, m.envelope.tenant, m.envelope.campaign);
+    }
+}
+
 static void put_change(void *ctx, const struct spool_change *change)
 {
     const struct piece *p = ctx;
     struct adopter *a = p->adopter;
     if (a->error == 0) {
+        note_names(a, change);
         a->error = spool_adopt_change(p->txn, change, a->job->log, a->will.as);
     }
 }
@@ -159,6 +171,7 @@ int adopter_put(struct adopter *a, struct spool_txn *txn)
     while (put_some(a, txn, &bytes)) {
         /* until the transaction has its piece */
     }
+    name_keeper_keep_noted(a->engine);
     uint64_t through = a->will.is_between ? a->will.id : a->will.id - 1;
     if (a->error == 0 && !a->is_last && through > job->from) {
         a->error = spool_set_adopted(txn, job->log, through, 0);

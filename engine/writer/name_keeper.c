@@ -10,16 +10,25 @@
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
 
-void name_keeper_keep(const struct engine *e, struct intake *const *parts, uint32_t count)
+/* NULL: nothing is kept */
+static struct return_names *names_of(const struct engine *e)
 {
-    struct return_names *names = return_book_names(e->returns);
-    if (names == NULL || !settings_of(e)->config->has_return_tokens) {
-        return;
+    return settings_of(e)->config->has_return_tokens ? return_book_names(e->returns) : NULL;
+}
+
+void name_keeper_note(const struct engine *e, struct slice tenant, struct slice campaign)
+{
+    struct return_names *names = names_of(e);
+    if (names != NULL) {
+        return_names_note(names, tenant, campaign);
     }
-    for (uint32_t i = 0; i < count; i++) {
-        if (parts[i]->is_last) {
-            return_names_note(names, parts[i]->envelope.tenant, parts[i]->envelope.campaign);
-        }
+}
+
+void name_keeper_keep_noted(const struct engine *e)
+{
+    struct return_names *names = names_of(e);
+    if (names == NULL) {
+        return;
     }
     rcu_sleep(); /* a disk that stalls must not stop reclaim */
     int err = return_names_keep(names);
@@ -28,4 +37,17 @@ void name_keeper_keep(const struct engine *e, struct intake *const *parts, uint3
         log_warning("return addresses: names of tenants and campaigns cannot be kept: %s",
                     err_str(err));
     }
+}
+
+void name_keeper_keep(const struct engine *e, struct intake *const *parts, uint32_t count)
+{
+    if (names_of(e) == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (parts[i]->is_last) {
+            name_keeper_note(e, parts[i]->envelope.tenant, parts[i]->envelope.campaign);
+        }
+    }
+    name_keeper_keep_noted(e);
 }

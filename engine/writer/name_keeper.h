@@ -2,6 +2,8 @@
 #ifndef ENGINE_NAME_KEEPER_H
 #define ENGINE_NAME_KEEPER_H
 
+#include "base/slice.h"
+
 #include <stdint.h>
 
 struct engine;
@@ -13,5 +15,8 @@ struct intake;
  * `verp`. Thread: the spool writer's, online; offline while the disk works, so that nothing obtained
  * under RCU is used behind the call. */
 void name_keeper_keep(const struct engine *e, struct intake *const *parts, uint32_t count);
+/* The same for one message that came in another way, in two steps: note and then keep. */
+void name_keeper_note(const struct engine *e, struct slice tenant, struct slice campaign);
+void name_keeper_keep_noted(const struct engine *e);
 
 #endif

@@ -83,12 +83,18 @@ def wait_received(daemon, expected, patience=30):
 
 
 def test_disk_lost(nodes):
-    """kill -9 and the spool deleted: all that was accepted is delivered by the other node, under the same ids."""
+    """kill -9 and the spool deleted: all that was accepted is delivered by the other node, under the same ids. What comes back
+    is known to be of its tenant, which the other node never had mail of."""
     a, b = nodes('a'), nodes('b')
+    a.listener.update(LISTENER)
+    b.transports = {'smtp': {'verp': 'bounces@b.test'}}
+    a.write_config()
+    b.write_config()
     start_all(a, b)
     hold(a)
     for i in range(30):
-        submit(a, 'a@a.test', [f'r{i}@x.test', f's{i}@x.test'], message(text=('x' * 70 + '\r\n') * (3000 if i % 10 == 0 else 20)))
+        text = ('x' * 70 + '\r\n') * (3000 if i % 10 == 0 else 20)
+        submit(a, 'a@a.test', [f'r{i}@x.test', f's{i}@x.test'], message(text=text, X_Tenant='acme'))
     ids = until(lambda: len(m := a.query('messages')) == 30 and sorted(x['id'] for x in m), a.log)
     lose_spool(a)
     begin = time.monotonic()
@@ -97,6 +103,8 @@ def test_disk_lost(nodes):
     assert 'is taken over: 30 messages' in b.log()
     assert sorted({e['id'] for e in b.wait_events('Delivery', count=60)}) == ids
     assert len({i[:4] for i in ids}) == 1 and ids[0][:4] != '0000'
+    with open(os.path.join(b.spool, 'heard', 'names'), encoding='ascii') as names:
+        assert [line.split(' ')[:2] for line in names] == [['1', 'acme']]
 
 
 def test_disk_lost_here(nodes):
