@@ -167,6 +167,9 @@ static bool may_take(struct taker *t, struct known_log *l, uint16_t own)
         .has_adopted_holder =
             !is_own_spool && l->owner.holder != own && mark_of(t, l->owner.holder) == ADOPTION_DONE,
     };
+    if (l->owner.holder != own && (engine_gate(t->node.engine) & ENGINE_GATE_DRAINING) != 0) {
+        return false; /* what it took it would keep when it ends, and nobody takes that over */
+    }
     bool is_wanted = t->node.is_automatic || !is_own_spool || is_ordered(t, l->number, false);
     return is_wanted && adoption_may_take(&c, own);
 }
@@ -318,13 +321,24 @@ static int end_log(struct taking *k)
                : log_owner_swap(n->module, n->client(n->ctx), k->log->number, &k->log->owner, &is);
 }
 
-/* errors: ERR_LIMIT: our own log has no room for it */
+/* Not asked again of a log that was claimed: a part of its mail may be in our own log by now. errors:
+ * ERR_LIMIT: our log or disk has no room for it, or the disk does not work */
 static int has_room(const struct taking *k, const struct cluster_log_state *state)
 {
     struct replica_view v;
     const struct engine *e = k->taker->node.engine;
+    if ((engine_gate(e) & (ENGINE_GATE_LOW_SPACE | ENGINE_GATE_BROKEN)) != 0) {
+        return ERR_LIMIT;
+    }
+    if (k->log->owner.holder == k->own) {
+        return 0;
+    }
     replica_look(e->replica, &v);
-    return v.size + state->bytes > e->config->cluster.max_bytes / 100 * 80 ? ERR_LIMIT : 0;
+    /* Relaxed: a figure. Twice: the spool that is made of the log, and its mail in ours. */
+    uint64_t room = atomic_load_explicit(&e->free_bytes, memory_order_relaxed);
+    bool has_disk = room >= e->config->spool.reserve + 2 * state->bytes;
+    bool has_log = v.size + state->bytes <= e->config->cluster.max_bytes / 100 * 80;
+    return has_disk && has_log ? 0 : ERR_LIMIT;
 }
 
 static int fence_and_read(struct taking *k, const struct log_owner *claimed)
@@ -377,7 +391,8 @@ static void complain_of_log(struct known_log *l, int err)
         log_error("take-over: the servers have lost log %u: its mail is on its node's disk only",
                   l->number);
     } else if (err == ERR_LIMIT) {
-        log_warning("take-over: log %u is left to others, as ours has no room for its mail",
+        log_warning("take-over: log %u is left to others, as our log or disk has no room for its "
+                    "mail",
                     l->number);
     } else {
         log_error("take-over: log %u cannot be taken over for now: %s", l->number, err_str(err));

@@ -162,6 +162,8 @@ static bool is_empty(struct clerk *k)
     bool is_held = is_held_back(e);
     if (atomic_load_explicit(&e->injections, memory_order_relaxed) > 0 ||
         atomic_load_explicit(&e->intake_bytes, memory_order_relaxed) > 0 ||
+        /* Relaxed: it is only compared. What is being taken over comes in first. */
+        atomic_load_explicit(&e->adoption, memory_order_relaxed) != NULL ||
         (!is_held && backlog_is_any(e)) || !(are_cores_empty(e) || is_new_mail_gone(e)) ||
         spool_reader_begin(k->reader) != 0) {
         return false;

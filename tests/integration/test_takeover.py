@@ -351,3 +351,16 @@ def test_log_vanished(nodes, nats):
     assert len(a.query('messages')) == 5
     assert a.command('resume', '--all').returncode == 0
     wait_received(a, [*(f'r{i}@x.test' for i in range(5)), 'other@x.test'])
+
+
+def test_no_room(nodes):
+    """Who has no room for a dead node's mail leaves it to others."""
+    a, full, c = nodes('a'), nodes('full', options={'spool_reserve': '4095M'}), nodes('c')
+    start_all(a, full)
+    hold(a)
+    submit(a, 'a@a.test', ['r@x.test'], message(text=''.join(f'{os.urandom(35).hex()}\r\n' for _ in range(50000))))
+    lose_spool(a)
+    full.wait_log('is left to others', 30)
+    assert takeover_of(full) == {'logs': 0, 'messages': 0}
+    c.start()
+    wait_received(c, ['r@x.test'])
