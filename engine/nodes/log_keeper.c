@@ -111,7 +111,7 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
 {
     struct cluster_client *client = k->node.client(k->node.ctx);
     struct cluster_log_state state;
-    struct log_owner owner;
+    struct log_owner owner = {.holder = number}; /* until the key is read */
     uint64_t place = 0, last = 0;
     if (client == NULL || number == 0 || (k->node.spool != 0 && number != k->node.spool)) {
         return ERR_AGAIN;

@@ -37,8 +37,9 @@ enum { LOGS_MAX = 1024, ORDERS_MAX = 16, INBOX_ROOM = 65536 };
 struct known_log {
     uint16_t number;
     struct log_owner owner;
-    usec_t none_since; /* cluster clock: nobody has its holder; 0: somebody does */
-    int complained;    /* error of the last complaint; 0: none */
+    usec_t none_for; /* how long we looked and nobody had its holder */
+    usec_t looked;   /* cluster clock; when that was last added up */
+    int complained;  /* error of the last complaint; 0: none */
 };
 
 struct taker {
@@ -92,7 +93,7 @@ static void take_owner(struct taker *t, uint16_t number, const struct log_owner 
     }
     if (at < t->count) {
         t->logs[at].owner = *o;
-        t->logs[at].none_since = 0;
+        t->logs[at].none_for = 0;
     }
 }
 
@@ -129,18 +130,25 @@ static bool is_ordered(struct taker *t, uint16_t number, bool is_done)
 }
 
 /* Nobody runs the holder's spool any more. One that nobody says to have is waited for as long as one
- * that is not heard any more: its entry may be on its way. */
+ * that is not heard any more: its entry may be on its way. As with members (member.h), time in which
+ * this thread did not look counts for little. */
 static bool is_gone(struct taker *t, struct known_log *l)
 {
     usec_t now = cluster_clock();
+    usec_t span = now - l->looked;
     enum holder holder = t->node.holder(t->node.ctx, l->owner.holder);
+    l->looked = now;
     if (holder != HOLDER_NONE) {
-        l->none_since = 0;
-        bool is_left = holder == HOLDER_LEFT && is_ordered(t, l->owner.holder, false);
+        l->none_for = 0;
+        bool is_left = holder == HOLDER_LEFT && is_ordered(t, l->number, false);
+        if (holder == HOLDER_RUNS && is_ordered(t, l->number, true)) {
+            log_info("take-over: the node of log %u has returned, which ends the order to take it",
+                     l->number);
+        }
         return holder == HOLDER_GONE || is_left;
     }
-    l->none_since = l->none_since == 0 ? now : l->none_since;
-    return now - l->none_since >= MEMBER_GONE_AFTER;
+    l->none_for += span < MEMBER_LOOK_MAX ? span : MEMBER_LOOK_MAX;
+    return l->none_for >= MEMBER_GONE_AFTER;
 }
 
 /* 0: nothing of it, also when that cannot be read now */

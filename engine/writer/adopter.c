@@ -147,7 +147,8 @@ static void end_job(struct adopter *a, enum adoption_state state)
     void *ctx = job->ctx;
     a->job = NULL;
     atomic_store_explicit(&a->engine->adoption, NULL, memory_order_relaxed);
-    atomic_store_explicit(&job->state, state, memory_order_release); /* the job is gone behind this */
+    atomic_store_explicit(&job->state, state,
+                          memory_order_release); /* the job is gone behind this */
     wake(ctx);
 }
 
