@@ -167,7 +167,10 @@ int adopter_put(struct adopter *a, struct spool_txn *txn)
     a->is_last = false;
     a->error = spool_reader_begin(job->reader);
     if (a->error != 0) {
-        return a->error == ERR_AGAIN ? 0 : -EIO;
+        if (a->error != ERR_AGAIN) {
+            end_job(a, ADOPTION_FAILED);
+        }
+        return 0; /* nothing of it is in the transaction, which others need */
     }
     while (put_some(a, txn, &bytes)) {
         /* until the transaction has its piece */

@@ -58,8 +58,7 @@ struct adopter {
 
 /* Whether there is something to be taken in. */
 bool adopter_is_due(const struct adopter *a);
-/* Put the next piece into the transaction. errors: of the store; -EIO: the other spool cannot be read, and the
- * adoption fails */
+/* Put the next piece into the transaction. The adoption fails with it. errors: of both stores */
 MUST_USE int adopter_put(struct adopter *a, struct spool_txn *txn);
 void adopter_committed(struct adopter *a, struct outbox *to_activator);
 /* The transaction failed: all of it is still to be done. */
