@@ -341,6 +341,9 @@ static int has_room(const struct taking *k, const struct cluster_log_state *stat
     if (k->log->owner.holder == k->own) {
         return 0;
     }
+    if ((engine_gate(e) & ENGINE_GATE_LOG_FULL) != 0) {
+        return ERR_LIMIT; /* it would be claimed, and wait here */
+    }
     replica_look(e->replica, &v);
     /* Relaxed: a figure. Twice: the spool that is made of the log, and its mail in ours. */
     uint64_t room = atomic_load_explicit(&e->free_bytes, memory_order_relaxed);

@@ -154,6 +154,14 @@ static bool is_held_back(const struct engine *e)
     return is_full && are_cores_empty(e);
 }
 
+/* Mail of another node comes in; what has no room in the log is not waited for. */
+static bool is_taking_over(const struct engine *e)
+{
+    /* Relaxed: it is only compared. */
+    return atomic_load_explicit(&e->adoption, memory_order_relaxed) != NULL &&
+           (engine_gate(e) & ENGINE_GATE_LOG_FULL) == 0;
+}
+
 static bool is_empty(struct clerk *k)
 {
     const struct engine *e = k->engine;
@@ -161,9 +169,7 @@ static bool is_empty(struct clerk *k)
     struct queue_figures figures;
     bool is_held = is_held_back(e);
     if (atomic_load_explicit(&e->injections, memory_order_relaxed) > 0 ||
-        atomic_load_explicit(&e->intake_bytes, memory_order_relaxed) > 0 ||
-        /* Relaxed: it is only compared. What is being taken over comes in first. */
-        atomic_load_explicit(&e->adoption, memory_order_relaxed) != NULL ||
+        atomic_load_explicit(&e->intake_bytes, memory_order_relaxed) > 0 || is_taking_over(e) ||
         (!is_held && backlog_is_any(e)) || !(are_cores_empty(e) || is_new_mail_gone(e)) ||
         spool_reader_begin(k->reader) != 0) {
         return false;

@@ -29,7 +29,9 @@ static struct adoption *job_of(const struct adopter *a)
 
 bool adopter_is_due(const struct adopter *a)
 {
-    return job_of(a) != NULL && (engine_gate(a->engine) & ENGINE_GATE_STOPPING) == 0;
+    /* What the log keeps free is for results and a retelling, without which nothing makes room again. */
+    const uint32_t closed = ENGINE_GATE_STOPPING | ENGINE_GATE_LOG_FULL;
+    return job_of(a) != NULL && (engine_gate(a->engine) & closed) == 0;
 }
 
 /* Mail that comes in has names before it is announced; see name_keeper.h. */
