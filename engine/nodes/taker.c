@@ -175,7 +175,8 @@ static bool may_take(struct taker *t, struct known_log *l, uint16_t own)
         .has_adopted_holder =
             !is_own_spool && l->owner.holder != own && mark_of(t, l->owner.holder) == ADOPTION_DONE,
     };
-    if (l->owner.holder != own && (engine_gate(t->node.engine) & ENGINE_GATE_DRAINING) != 0) {
+    const uint32_t ending = ENGINE_GATE_DRAINING | ENGINE_GATE_STOPPING;
+    if (l->owner.holder != own && (engine_gate(t->node.engine) & ending) != 0) {
         return false; /* what it took it would keep when it ends, and nobody takes that over */
     }
     bool is_wanted = t->node.is_automatic || !is_own_spool || is_ordered(t, l->number, false);
