@@ -29,7 +29,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LOGS_MAX = 1024, ORDERS_MAX = 16, INBOX_ROOM = 65536 };
+enum {
+    LOGS_MAX = 1024,
+    ORDERS_MAX = 16,
+    INBOX_ROOM = 65536,
+    PACKED_MOST = 3, /* about what text is larger than its compressed form by zstd's level 1 */
+};
 #define LOOK     (1 * USEC_PER_SEC)
 #define DOUBTFUL (200 * USEC_PER_MSEC) /* between two questions to servers */
 
@@ -346,9 +351,10 @@ static int has_room(const struct taking *k, const struct cluster_log_state *stat
         return ERR_LIMIT; /* it would be claimed, and wait here */
     }
     replica_look(e->replica, &v);
-    /* Relaxed: a figure. Twice: the spool that is made of the log, and its mail in ours. */
+    /* Relaxed: a figure. Twice: the spool that is made of the log, and its mail in ours; and the log's
+     * bytes are compressed ones. */
     uint64_t room = atomic_load_explicit(&e->free_bytes, memory_order_relaxed);
-    bool has_disk = room >= e->config->spool.reserve + 2 * state->bytes;
+    bool has_disk = room >= e->config->spool.reserve + 2 * PACKED_MOST * state->bytes;
     bool has_log = v.size + state->bytes <= e->config->cluster.max_bytes / 100 * 80;
     return has_disk && has_log ? 0 : ERR_LIMIT;
 }
