@@ -245,6 +245,8 @@ static int claim(struct taking *k, struct log_owner *ret)
     int err = client == NULL ? ERR_CLOSED : log_owner_get(n->module, client, k->own, &own);
     if (err == 0 && (own.holder != k->own || own.is_adopted)) {
         err = ERR_LOCKED;
+    } else if (err == ERR_MISSING) {
+        err = ERR_CLOSED; /* the keeper of our log says so; it is nothing about the other log */
     }
     *ret = (struct log_owner){.epoch = k->log->owner.epoch + 1, .holder = k->own};
     err = err != 0 ? err : log_owner_swap(n->module, client, k->log->number, &k->log->owner, ret);
