@@ -87,7 +87,8 @@ struct nodes {
 
     /* any thread, atomic */
     _Atomic(struct cluster_client *) client; /* NULL until the servers were found fit */
-    _Atomic uint16_t joined_number;          /* 0: it is not joined, or has no number */
+    _Atomic usec_t overlooked; /* cluster clock: when there last was a node that the view lacks */
+    _Atomic uint16_t joined_number; /* 0: it is not joined, or has no number */
 };
 
 /* --- what the watcher tells ------------------------------------------------------------------- */
@@ -150,6 +151,17 @@ static void notice_double(struct nodes *n, const struct node_entry *e, uint64_t 
               e->address, e->name);
 }
 
+/* A node is there that the view does not have, or not as it is. */
+static void overlook(struct nodes *n, const char *name, uint64_t revision, usec_t now)
+{
+    bool is_there;
+    size_t at = find_place(n, name, &is_there);
+    if (is_there) {
+        member_seen(&n->seen[at].member, revision, now);
+    }
+    atomic_store(&n->overlooked, now);
+}
+
 static void see_entry(struct nodes *n, const struct node_entry *e, uint64_t revision, usec_t now)
 {
     bool is_there, is_self = strcmp(e->name, n->config->node) == 0;
@@ -160,6 +172,7 @@ static void see_entry(struct nodes *n, const struct node_entry *e, uint64_t revi
                         NODES_MAX, e->name);
         }
         n->told_full = true;
+        overlook(n, e->name, revision, now);
         return;
     }
     struct seen_node *s = &n->seen[at];
@@ -211,6 +224,7 @@ static bool read_inbox(struct nodes *n, usec_t now)
                    strcmp(e.name, t->key) == 0) {
             see_entry(n, &e, t->revision, now);
         } else {
+            overlook(n, t->key, t->revision, now);
             log_warning("cluster: the entry of node %s is of no version that is known here",
                         t->key);
         }
@@ -551,15 +565,8 @@ static enum holder holder_for_taker(void *ctx, uint16_t number)
 {
     struct nodes *n = ctx;
     (void)pthread_mutex_lock(&n->lock);
-    enum holder holder = n->view.is_joined ? HOLDER_NONE : HOLDER_UNKNOWN;
-    for (size_t i = 0; i < n->view.count && holder == HOLDER_NONE; i++) {
-        const struct node_view *v = &n->view.nodes[i];
-        if (v->entry.number == number && v->entry.is_leaving) {
-            holder = HOLDER_LEFT;
-        } else if (v->entry.number == number) {
-            holder = v->state == MEMBER_GONE && !v->is_self ? HOLDER_GONE : HOLDER_RUNS;
-        }
-    }
+    enum holder holder =
+        nodes_view_holder(&n->view, atomic_load(&n->overlooked), cluster_clock(), number);
     (void)pthread_mutex_unlock(&n->lock);
     return holder;
 }
@@ -760,16 +767,8 @@ bool nodes_awaited(struct nodes *n, uint64_t shared, size_t *at,
 /* ret_number: of its spool */
 static int may_forget(struct nodes *n, const char *name, uint16_t *ret_number)
 {
-    int err = ERR_MISSING;
     (void)pthread_mutex_lock(&n->lock);
-    for (size_t i = 0; i < n->view.count; i++) {
-        const struct node_view *v = &n->view.nodes[i];
-        if (strcmp(v->entry.name, name) == 0) {
-            bool is_alive = !v->entry.is_leaving && v->state != MEMBER_GONE;
-            err = is_alive ? ERR_LOCKED : 0;
-            *ret_number = v->entry.number;
-        }
-    }
+    int err = nodes_view_may_forget(&n->view, name, ret_number);
     (void)pthread_mutex_unlock(&n->lock);
     return err;
 }

@@ -60,6 +60,19 @@ struct nodes_view {
     struct node_view nodes[NODES_MAX]; /* by name */
 };
 
+/* Who has a spool, as the nodes that were seen tell. Pure, as the next one.
+ *
+ * overlooked  when there last was a node that the view lacks; 0: never. It may have any spool that nobody
+ *             else has
+ * now         both of the cluster's clock */
+enum holder nodes_view_holder(const struct nodes_view *view, usec_t overlooked, usec_t now,
+                              uint16_t number);
+
+/* Whether an operator may say that the node does not come back. ret_number: of its spool. errors:
+ * ERR_MISSING: there is no such node; ERR_LOCKED: it is alive */
+MUST_USE int nodes_view_may_forget(const struct nodes_view *view, const char *name,
+                                   uint16_t *ret_number);
+
 /* How this node connects to the servers; what it points to lives as long as the node. */
 struct cluster_options nodes_options(const struct nodes *n);
 

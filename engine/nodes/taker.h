@@ -19,7 +19,7 @@ enum holder {
     HOLDER_LEFT,    /* it was stopped in order, and keeps its mail until it returns */
     HOLDER_GONE,    /* not seen for so long that it may be taken over */
     HOLDER_NONE,    /* no node says that it has it */
-    HOLDER_UNKNOWN, /* we are not in contact ourselves */
+    HOLDER_UNKNOWN, /* we are not in contact ourselves, or do not see all nodes */
 };
 
 /* What the taker needs of its node; each is called by the thread `take-over`. */

@@ -364,3 +364,19 @@ def test_no_room(nodes):
     assert takeover_of(full) == {'logs': 0, 'messages': 0}
     c.start()
     wait_received(c, ['r@x.test'])
+
+
+def test_not_seen(nodes, nats):
+    """A node that others do not see, as there are too many or its entry is of another version, is not held for dead."""
+    a, b = nodes('a'), nodes('z')
+    start_all(a)
+    client = NatsClient(nats.servers[0])
+    for i in range(63):
+        client.put('sluice_nodes', f'f{i}', json.dumps({'format': 1, 'node': f'f{i}', 'state': 'left', 'address': 'f.test', 'beats': 1,
+                                                        'version': '0', 'start': '0' * 15 + '1', 'started': 1}).encode())
+    until(lambda: 'node f62 at' in a.log(), a.log)
+    start_all(b)
+    a.wait_log('z and others are not seen')
+    gone(1.7)
+    assert 'is ours' not in a.log() and 'has taken' not in b.log()
+    client.close()
