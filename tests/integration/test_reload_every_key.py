@@ -48,7 +48,7 @@ APART = {('source', 'haproxy'), ('source', 'socks5'), ('source', 'socks5_user'),
 RESTART = {('', 'workers'), ('', 'scheduler_threads'), ('', 'dkim_threads'), ('', 'user'), ('', 'map_size'), ('', 'spool_reserve'),
            ('', 'spool_ballast'), ('', 'spool_journal'), ('spool', 'path'), ('event_log', 'path'), ('control', 'path')}
 RESTART |= {('cluster', name) for name in ('node', 'servers', 'monitors', 'credentials', 'tls_ca_file', 'tls_certificate',
-                                           'tls_key', 'replicas', 'log', 'max_bytes', 'module')}  # test_cluster.py changes them
+                                           'tls_key', 'replicas', 'log', 'max_bytes', 'takeover', 'module')}  # test_cluster.py changes them
 TITLES = {'listener': None, 'http': None, 'webhook': 'http://127.0.0.1:9/hook', 'csv': 'CSV', 'tenant': 'acme', 'dkim': 's._domainkey.k.test', 'suppression': 'acme',
           'source': 'given', 'pool': 'out', 'transport': 'smtp', 'provider': 'p', 'domain': 'd.test',
           'route': 'r.test'}
