@@ -25,7 +25,7 @@ struct replay {
     uint64_t frames, void_frames, epochs, changes;
     uint64_t damaged;            /* changes that are none, and were passed over */
     uint64_t dropped;            /* messages that were not believed */
-    uint64_t bound;              /* deliveries that the writer\'s end may repeat, as it said last */
+    uint64_t bound;              /* deliveries that the writer's end may repeat, as it said last */
     uint16_t writer;             /* number of the spool that wrote the frame under way */
     struct replay_doubt *doubts; /* heap, [doubt_count]: messages and marks not believed yet */
     size_t doubt_count, doubt_room;
