@@ -39,7 +39,7 @@ class NatsServer:
     def __init__(self, cluster, name):
         self.cluster, self.name, self.options = cluster, name, ''
         self.folder = cluster.folder / name
-        self.folder.mkdir(parents=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         self.port, self.peer_port, self.monitor_port = free_port(), free_port(), free_port()
         self.process = None
 
