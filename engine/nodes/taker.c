@@ -37,6 +37,7 @@ enum {
 };
 #define LOOK     (1 * USEC_PER_SEC)
 #define DOUBTFUL (200 * USEC_PER_MSEC) /* between two questions to servers */
+#define PAUSE    (10 * USEC_PER_SEC)   /* after the spool could not take a log's mail in */
 
 /* A log of which something is needed yet. */
 struct known_log {
@@ -44,6 +45,7 @@ struct known_log {
     struct log_owner owner;
     usec_t none_for; /* how long we looked and nobody had its holder */
     usec_t looked;   /* cluster clock; when that was last added up */
+    usec_t paused;   /* monotonic; not tried before */
     int complained;  /* error of the last complaint; 0: none */
 };
 
@@ -180,6 +182,9 @@ static bool may_take(struct taker *t, struct known_log *l, uint16_t own)
         .has_adopted_holder =
             !is_own_spool && l->owner.holder != own && mark_of(t, l->owner.holder) == ADOPTION_DONE,
     };
+    if (clock_mono() < l->paused) {
+        return false;
+    }
     const uint32_t ending = ENGINE_GATE_DRAINING | ENGINE_GATE_STOPPING;
     if (l->owner.holder != own && (engine_gate(t->node.engine) & ending) != 0) {
         return false; /* what it took it would keep when it ends, and nobody takes that over */
@@ -433,6 +438,7 @@ static bool try_to_take(struct taker *t, struct known_log *l, uint16_t own)
     int err = t->node.log_module->open(&t->node.options, name, &k.taken.log);
     err = err != 0 ? err : take_log(&k);
     complain_of_log(l, err);
+    l->paused = err == -EIO ? clock_mono() + PAUSE : 0; /* it is read from its start again */
     t->node.log_module->close(k.taken.log);
     atomic_store_explicit(&t->under_way, 0, memory_order_relaxed);
     return err == 0;

@@ -2,6 +2,7 @@
  * and by who reads a log; must not know where the other spool comes from. */
 #include "engine/spool/spool_adopt.h"
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "engine/spool/spool_repair.h"
 #include "engine/spool/spool_table.h"
@@ -123,8 +124,9 @@ int spool_meet(struct spool_txn *t, struct spool_reader *other, uint64_t id,
 
 static int make(struct spool_txn *t, const struct spool_change *c)
 {
+    bool is_told = c->kind == SPOOL_CHANGE_RESULT || c->kind == SPOOL_CHANGE_REASON;
     int r = spool_apply_change(t, c);
-    if (r == 0) {
+    if (r == 0 && !is_told) { /* a result is by whoever makes it here */
         spool_tell(t->store, c->kind, c->id, c->number, c->bytes);
     }
     return r;
@@ -197,6 +199,68 @@ int spool_adopt_change(struct spool_txn *t, const struct spool_change *change, u
         return adopt_retry(t, &c, change->id);
     }
     return c.kind == SPOOL_CHANGE_SIGNING ? 0 : make(t, &c);
+}
+
+/* --- a message whose states do not fit into one transaction ----------------------------------- */
+
+enum { STAGED_HEAD = 2 }; /* bytes: number of the log */
+
+bool spool_staged_message(struct slice staged, uint64_t id, uint16_t *ret_log, struct slice *ret)
+{
+    struct spool_message m;
+    if (staged.len <= STAGED_HEAD) {
+        return false;
+    }
+    const unsigned char *head = (const unsigned char *)staged.data;
+    *ret_log = (uint16_t)(head[0] << 8 | head[1]);
+    *ret = slice_from(staged, STAGED_HEAD);
+    return spool_message_decode(*ret, id, true, &m) == 0;
+}
+
+int spool_adopt_pause(struct spool_txn *t, uint64_t id, uint16_t log)
+{
+    const struct spool_key key = spool_key_id(id);
+    struct slice record;
+    void *at;
+    int r = spool_table_get(t, SPOOL_TABLE_MESSAGE, &key, &record);
+    if (r != 0) {
+        return r;
+    }
+    struct buf staged;
+    buf_init(&staged, 0); /* the record need not stay where it is while another table is written */
+    const char head[STAGED_HEAD] = {(char)(log >> 8), (char)log};
+    buf_append(&staged, head, sizeof(head));
+    buf_append_slice(&staged, record);
+    r = staged.failed ? -ENOMEM : 0;
+    r = r != 0 ? r : spool_table_put(t, SPOOL_TABLE_STAGING, &key, staged.len, &at);
+    if (r == 0) {
+        memcpy(at, staged.data, staged.len);
+        r = spool_table_del(t, SPOOL_TABLE_MESSAGE, &key);
+    }
+    buf_fini(&staged);
+    return r;
+}
+
+int spool_adopt_resume(struct spool_txn *t, uint64_t id)
+{
+    const struct spool_key key = spool_key_id(id);
+    struct slice staged, record;
+    uint16_t log;
+    int r = spool_table_get(t, SPOOL_TABLE_STAGING, &key, &staged);
+    if (r == 0 && !spool_staged_message(staged, id, &log, &record)) {
+        r = ERR_CORRUPT;
+    }
+    if (r != 0) {
+        return r;
+    }
+    struct buf copy;
+    buf_init(&copy, 0);
+    buf_append_slice(&copy, record);
+    const struct spool_change c = {
+        .kind = SPOOL_CHANGE_MESSAGE, .id = id, .bytes = buf_slice(&copy)};
+    r = copy.failed ? -ENOMEM : spool_apply_change(t, &c); /* which unstages it */
+    buf_fini(&copy);
+    return r;
 }
 
 int spool_adopt_place(struct spool_txn *t, uint64_t id, struct spool_position *ret)

@@ -44,6 +44,15 @@ MUST_USE int spool_meet(struct spool_txn *t, struct spool_reader *other, uint64_
  *      made anew */
 MUST_USE int spool_adopt_change(struct spool_txn *t, const struct spool_change *change,
                                 uint16_t log, uint64_t as);
+/* A transaction ends behind the record of a message and not yet behind all of its states. Until the next
+ * one begins the record is no message's: it waits among the staged, with the number of the log, and a
+ * start that finds it there discards it. Nobody is told. errors: ERR_MISSING, of the first: there is no
+ * such message; -ENOMEM, storage */
+MUST_USE int spool_adopt_pause(struct spool_txn *t, uint64_t id, uint16_t log);
+MUST_USE int spool_adopt_resume(struct spool_txn *t, uint64_t id);
+/* false: what is staged is no such record. The slice lies in the value. */
+bool spool_staged_message(struct slice staged, uint64_t id, uint16_t *ret_log, struct slice *ret);
+
 /* Give a message its place in the queue, now that it is whole. The caller has burnt an id for the
  * place (spool_env.h: sequences stay below ids). errors: ERR_MISSING: there is no such message */
 MUST_USE int spool_adopt_place(struct spool_txn *t, uint64_t id, struct spool_position *ret);

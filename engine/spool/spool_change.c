@@ -191,6 +191,8 @@ enum stage {
     STAGED_NEXT, /* the next reception that is not complete */
     STAGED_BODY,
     STAGED_RECIPIENTS,
+    STAGED_RECORD, /* of a message that is being adopted */
+    STAGED_STATES,
     NEXT, /* the next message */
     BODY,
     RECIPIENTS,
@@ -326,13 +328,14 @@ static int tell_state(struct teller *t, uint64_t id, uint32_t index, char state)
     return r;
 }
 
-static int tell_states(struct teller *t, struct spool_retelling *at)
+/* The states of a batch of recipients, or the retry record, behind which the next stage begins. */
+static int tell_states(struct teller *t, struct spool_retelling *at, enum stage then)
 {
     uint32_t batch;
     struct slice record, states;
     int r = next_part(t, SPOOL_TABLE_STATE, at->id, at->next, &batch, &record);
     if (r == ERR_MISSING) {
-        go_to(at, SIGNING);
+        go_to(at, then);
         return 0;
     }
     if (r == 0 && batch == SPOOL_RETRY_BATCH) { /* the last one */
@@ -340,7 +343,7 @@ static int tell_states(struct teller *t, struct spool_retelling *at)
         if (spool_retry_decode(record, at->id, &retry) == 0) {
             tell_anew(t, SPOOL_CHANGE_RETRY, at->id, 0, record);
         }
-        go_to(at, SIGNING);
+        go_to(at, then);
         return 0;
     }
     if (r == 0) {
@@ -378,6 +381,23 @@ static int next_staged(struct teller *t, struct spool_retelling *at)
         go_to(at, STAGED_BODY);
     } else if (r == 0 || r == ERR_MISSING) {
         *at = (struct spool_retelling){.stage = NEXT};
+        r = 0;
+    }
+    return r;
+}
+
+/* As what it came: with the number of the log that it is adopted from, so that it needs a mark yet. */
+static int tell_staged_record(struct teller *t, struct spool_retelling *at)
+{
+    const struct spool_key key = spool_key_id(at->id);
+    struct slice staged, record;
+    uint16_t log;
+    int r = get(t, SPOOL_TABLE_STAGING, &key, &staged);
+    if (r == 0 && spool_staged_message(staged, at->id, &log, &record)) {
+        tell_anew(t, SPOOL_CHANGE_MESSAGE, at->id, log, record);
+        go_to(at, STAGED_STATES);
+    } else if (r == 0 || r == ERR_MISSING) {
+        go_to(at, STAGED_NEXT);
         r = 0;
     }
     return r;
@@ -428,7 +448,16 @@ static int tell_step(struct teller *t, struct spool_retelling *at)
     case STAGED_BODY:
         return tell_piece(t, at, SPOOL_TABLE_BODY, SPOOL_CHANGE_BODY, STAGED_RECIPIENTS);
     case STAGED_RECIPIENTS:
-        return tell_piece(t, at, SPOOL_TABLE_RECIPIENTS, SPOOL_CHANGE_RECIPIENTS, STAGED_NEXT);
+        return tell_piece(t, at, SPOOL_TABLE_RECIPIENTS, SPOOL_CHANGE_RECIPIENTS, STAGED_RECORD);
+    case STAGED_RECORD:
+        return tell_staged_record(t, at);
+    case STAGED_STATES:
+        r = tell_states(t, at, STAGED_NEXT);
+        if (r == ERR_CORRUPT) { /* it is damaged: it cannot become whole any more */
+            go_to(at, STAGED_NEXT);
+            r = 0;
+        }
+        return r;
     case NEXT:
         r = spool_next_message(t->reader, at->id, &at->id);
         if (r == 0) {
@@ -443,7 +472,7 @@ static int tell_step(struct teller *t, struct spool_retelling *at)
         r = tell_record(t, at);
         break;
     case STATES:
-        r = tell_states(t, at);
+        r = tell_states(t, at, SIGNING);
         break;
     case SIGNING:
         return tell_signing(t, at);
@@ -474,6 +503,11 @@ struct spool_retelling spool_retell_from(uint64_t id)
     return (struct spool_retelling){.id = id, .stage = BODY};
 }
 
+bool spool_retelling_has_record(const struct spool_retelling *at)
+{
+    return at->stage == STATES || at->stage == SIGNING;
+}
+
 bool spool_retelling_is_through(const struct spool_retelling *at)
 {
     return at->stage == NEXT;
@@ -485,8 +519,7 @@ int spool_retell_one(struct spool_reader *r, struct spool_retelling *at, size_t 
     assert(spool_reader_is_active(r));
     struct teller t = {.reader = r, .tell = listener, .ctx = ctx};
     int err = 0;
-    while (err == 0 && at->stage != NEXT &&
-           (t.bytes < budget || (at->stage != BODY && at->stage != RECIPIENTS))) {
+    while (err == 0 && at->stage != NEXT && t.bytes < budget) {
         err = tell_step(&t, at);
         t.bytes += sizeof(struct spool_change);
     }

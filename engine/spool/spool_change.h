@@ -76,10 +76,11 @@ MUST_USE int spool_retell(struct spool_reader *r, struct spool_retelling *at, si
 
 /* The same of one message alone, from its first piece on. */
 struct spool_retelling spool_retell_from(uint64_t id);
+/* Its record was told, and not yet all that stands beside it. */
+bool spool_retelling_has_record(const struct spool_retelling *at);
 /* The whole message was told. */
 bool spool_retelling_is_through(const struct spool_retelling *at);
-/* Errors as above, without ERR_MISSING. Once its record is told, all that stands beside it is, however
- * much: between two calls there is all of it or only pieces. */
+/* Errors as above, without ERR_MISSING. */
 MUST_USE int spool_retell_one(struct spool_reader *r, struct spool_retelling *at, size_t budget,
                               spool_listener *tell, void *ctx, size_t *ret_bytes);
 

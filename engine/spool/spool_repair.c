@@ -22,6 +22,9 @@ static int discard_some(struct spool_txn *t, uint64_t id, unsigned limit, unsign
         r = spool_parts_del(t, SPOOL_TABLE_RECIPIENTS, id, limit, ret_deleted);
     }
     if (r == 0) {
+        r = spool_parts_del(t, SPOOL_TABLE_STATE, id, limit, ret_deleted);
+    }
+    if (r == 0) {
         r = spool_parts_del(t, SPOOL_TABLE_REASON, id, limit, ret_deleted);
     }
     if (r == 0 && *ret_deleted < limit) {

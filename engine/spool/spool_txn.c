@@ -213,6 +213,9 @@ int spool_discard(struct spool_txn *t, uint64_t id, bool *ret_done)
         r = parts_del_all(t, SPOOL_TABLE_RECIPIENTS, id);
     }
     if (r == 0) {
+        r = parts_del_all(t, SPOOL_TABLE_STATE, id); /* of one that is being adopted */
+    }
+    if (r == 0) {
         r = reasons_del(t, id, ret_done);
     }
     return r == 0 && *ret_done ? spool_table_del(t, SPOOL_TABLE_STAGING, &key) : r;

@@ -29,8 +29,10 @@ static struct adoption *job_of(const struct adopter *a)
 
 bool adopter_is_due(const struct adopter *a)
 {
-    /* What the log keeps free is for results and a retelling, without which nothing makes room again. */
-    const uint32_t closed = ENGINE_GATE_STOPPING | ENGINE_GATE_LOG_FULL;
+    /* What the log keeps free is for results and a retelling, without which nothing makes room again; and
+     * a disk that is full or fails is asked with what is this node's own. */
+    const uint32_t closed =
+        ENGINE_GATE_STOPPING | ENGINE_GATE_LOG_FULL | ENGINE_GATE_LOW_SPACE | ENGINE_GATE_BROKEN;
     return job_of(a) != NULL && (engine_gate(a->engine) & closed) == 0;
 }
 
@@ -136,6 +138,19 @@ static bool put_some(struct adopter *a, struct spool_txn *txn, size_t *bytes)
     return a->error == 0;
 }
 
+/* Where the last transaction ended behind the record of a message, it is a message again, and so is
+ * the next one ended. errors: of the store */
+static int resume(const struct adopter *a, struct spool_txn *txn)
+{
+    return spool_retelling_has_record(&a->is.at) ? spool_adopt_resume(txn, a->is.as) : 0;
+}
+
+static int pause(const struct adopter *a, struct spool_txn *txn)
+{
+    return spool_retelling_has_record(&a->will.at) ? spool_adopt_pause(txn, a->will.as, a->job->log)
+                                                   : 0;
+}
+
 static void begin_job(struct adopter *a, struct adoption *job)
 {
     a->job = job;
@@ -154,6 +169,16 @@ static void end_job(struct adopter *a, enum adoption_state state)
     wake(ctx);
 }
 
+void adopter_begin(struct adopter *a)
+{
+    a->error = 0;
+}
+
+bool adopter_has_failed(const struct adopter *a)
+{
+    return a->error != 0;
+}
+
 int adopter_put(struct adopter *a, struct spool_txn *txn)
 {
     struct adoption *job = job_of(a);
@@ -167,16 +192,18 @@ int adopter_put(struct adopter *a, struct spool_txn *txn)
     a->will = a->is;
     a->count = a->renumbered = 0;
     a->is_last = false;
-    a->error = spool_reader_begin(job->reader);
-    if (a->error != 0) {
-        if (a->error != ERR_AGAIN) {
+    int err = spool_reader_begin(job->reader);
+    if (err != 0) {
+        if (err != ERR_AGAIN) {
             end_job(a, ADOPTION_FAILED);
         }
         return 0; /* nothing of it is in the transaction, which others need */
     }
-    while (put_some(a, txn, &bytes)) {
+    a->error = resume(a, txn);
+    while (a->error == 0 && put_some(a, txn, &bytes)) {
         /* until the transaction has its piece */
     }
+    a->error = a->error != 0 ? a->error : pause(a, txn);
     name_keeper_keep_noted(a->engine);
     uint64_t through = a->will.is_between ? a->will.id : a->will.id - 1;
     if (a->error == 0 && !a->is_last && through > job->from) {

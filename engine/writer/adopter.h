@@ -58,8 +58,13 @@ struct adopter {
 
 /* Whether there is something to be taken in. */
 bool adopter_is_due(const struct adopter *a);
-/* Put the next piece into the transaction. The adoption fails with it. errors: of both stores */
+/* A transaction begins. */
+void adopter_begin(struct adopter *a);
+/* Put the next piece into the transaction. The adoption fails with it. errors: of both stores: the
+ * transaction must be aborted, and made again without the piece */
 MUST_USE int adopter_put(struct adopter *a, struct spool_txn *txn);
+/* In the transaction that began last. */
+bool adopter_has_failed(const struct adopter *a);
 void adopter_committed(struct adopter *a, struct outbox *to_activator);
 /* The transaction failed: all of it is still to be done. */
 void adopter_failed(struct adopter *a);

@@ -94,7 +94,7 @@ static usec_t settle_span(const struct spool_writer *w)
     return w->commit_took < least ? least : w->commit_took;
 }
 
-int spool_writer_write_tables(struct spool_writer *w)
+static int write_tables(struct spool_writer *w)
 {
     struct spool_txn *txn;
     usec_t now = clock_wall();
@@ -104,6 +104,7 @@ int spool_writer_write_tables(struct spool_writer *w)
     }
     begin_replica(w, false);
     suppressor_begin(&w->suppressor);
+    adopter_begin(&w->adopter);
     err = journaled_put(&w->journaled, txn);
     if (err == 0) {
         err = spool_absorb_journal(txn);
@@ -153,6 +154,16 @@ int spool_writer_write_tables(struct spool_writer *w)
         (void)heed_commit(w, ship_replica(w)); /* it counts, and a retelling says so to the log */
     }
     return heed_commit(w, err);
+}
+
+int spool_writer_write_tables(struct spool_writer *w)
+{
+    int err = write_tables(w);
+    if (adopter_has_failed(&w->adopter)) { /* which the mail of this node has nothing to do with */
+        settle_failed(&w->settle);
+        err = write_tables(w);
+    }
+    return err;
 }
 
 int spool_writer_write_journal(struct spool_writer *w)

@@ -68,7 +68,8 @@ void spool_writer_admit_parts(struct spool_writer *w);
  *
  * errors  as event_log_append; the lines stay in memory then */
 int spool_writer_write_log(struct spool_writer *w);
-/* One transaction with everything that waits. On an error nothing of it is stored. */
+/* One transaction with everything that waits; when mail of another log cannot be taken in, without that.
+ * On an error nothing of it is stored. */
 MUST_USE int spool_writer_write_tables(struct spool_writer *w);
 /* One batch of the journal: the receptions that wait and the removals of delivered messages, whose
  * event lines are written already. errors: ERR_LIMIT: it has no room */
