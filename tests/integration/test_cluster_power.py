@@ -10,13 +10,12 @@ import pytest
 
 from support.client import message, submit
 from support.disk import Disk
-from support.nats import NatsCluster, section
+from support.nats import HASTE, NatsCluster, section
 from support.tools import Account, Sink, Source
 from support.wait import until
 from test_crash import FLOWS, LISTENER, LOAD, SEED, TENANTS
 from test_log import restore, wait_open
 
-HASTE = 20  # the clock by which nodes judge each other runs so many times as fast as time
 POWER_CUTS = int(os.environ.get('POWER_CUTS', '2'))
 
 

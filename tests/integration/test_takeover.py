@@ -11,13 +11,12 @@ import pytest
 
 from support import api
 from support.client import message, submit
-from support.nats import NatsClient, NatsCluster, section
+from support.nats import HASTE, NatsClient, NatsCluster, section
 from support.tools import Account, Sink, Source
 from support.wait import until
 from test_crash import FLOWS, LISTENER, LOAD, SEED, TENANTS
 from test_log import lose_spool, wait_open
 
-HASTE = 20
 TAKEOVERS = int(os.environ.get('TAKEOVERS', '1'))
 
 

@@ -21,6 +21,8 @@ from support.wait import until
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 PLACE = SOURCE / 'build' / 'nats-server'
 PROGRAM = PLACE / 'bin' / 'nats-server'
+# How many times as fast as time the clock runs by which nodes judge each other, in tests that let it (cluster_clock.h).
+HASTE = int(os.environ.get('CLUSTER_HASTE', '20'))
 
 
 def get():
@@ -45,26 +47,28 @@ class NatsServer:
 
     @property
     def url(self):
-        return f'nats://127.0.0.1:{self.port}'
+        return f'nats://{self.cluster.address}:{self.port}'
 
     @property
     def monitor(self):
-        return f'http://127.0.0.1:{self.monitor_port}'
+        return f'http://{self.cluster.address}:{self.monitor_port}'
 
     def start(self):
         routes = ', '.join(f'nats://127.0.0.1:{s.peer_port}' for s in self.cluster.servers)
-        joined = f'cluster {{ name: test, listen: "127.0.0.1:{self.peer_port}", routes: [{routes}] }}\n'
+        # Clients go on with the addresses that they were given: others may be of cables of other nodes.
+        joined = f'cluster {{ name: test, listen: "127.0.0.1:{self.peer_port}", no_advertise: true, routes: [{routes}] }}\n'
+        listen = '0.0.0.0' if self.cluster.elsewhere else '127.0.0.1'
         (self.folder / 'conf').write_text(f'''\
 server_name: {self.name}
-listen: "127.0.0.1:{self.port}"
-http: "127.0.0.1:{self.monitor_port}"
+listen: "{listen}:{self.port}"
+http: "{listen}:{self.monitor_port}"
 jetstream {{ store_dir: "{self.folder}/store"{', sync_interval: always' if self.cluster.syncs else ''} }}
 {joined if len(self.cluster.servers) > 1 else ''}
 {self.cluster.extra}
 {self.options}''', 'ascii')
         with open(self.folder / 'log', 'ab') as log:
-            self.process = subprocess.Popen([PROGRAM, '-c', self.folder / 'conf'], stdin=subprocess.DEVNULL, stdout=log,
-                                            stderr=log)
+            self.process = subprocess.Popen([*(self.cluster.elsewhere.inside if self.cluster.elsewhere else []), PROGRAM, '-c',
+                                             self.folder / 'conf'], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def log(self):
         return (self.folder / 'log').read_text('utf-8', 'replace')[-3000:]
@@ -98,10 +102,12 @@ jetstream {{ store_dir: "{self.folder}/store"{', sync_interval: always' if self.
 
 class NatsCluster:
     """Three servers, or so many, that are ready. syncs: every write before it is acknowledged; extra: what else stands in
-    their configuration"""
+    their configuration; elsewhere: the network namespace (support/cables.py) that they are in, reached by its cable 0"""
 
-    def __init__(self, folder, count=3, syncs=True, extra=''):
+    def __init__(self, folder, count=3, syncs=True, extra='', elsewhere=None):
         get()
+        self.elsewhere = elsewhere
+        self.address = elsewhere.address(0) if elsewhere else '127.0.0.1'
         self.folder, self.syncs, self.extra, self.servers = pathlib.Path(folder), syncs, extra, []
         self.servers = [NatsServer(self, f'n{i}') for i in range(count)]
         for server in self.servers:
@@ -189,7 +195,7 @@ class NatsClient:
     """A client of one server that says what it is told to."""
 
     def __init__(self, server):
-        self.socket = socket.create_connection(('127.0.0.1', server.port), 10)
+        self.socket = socket.create_connection((server.cluster.address, server.port), 10)
         self.file = self.socket.makefile('rb')
         self.file.readline()  # INFO
         self.socket.sendall(b'CONNECT {"verbose": false, "pedantic": false, "headers": true}\r\n')
