@@ -27,6 +27,11 @@ static inline bool dkim_is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
+/* How many bytes of a text stand for themselves in the relaxed forms, as no white space is in them but
+ * single spaces between other bytes. The first is taken for such a byte, whatever it is; a space at the end of the text
+ * is left out, as what follows it decides. */
+size_t dkim_plain_len(struct slice text);
+
 struct dkim_body {
     /* Set at creation. */
     enum dkim_canon canon;
@@ -38,7 +43,7 @@ struct dkim_body {
     bool is_begun;   /* something of the body was hashed */
     bool has_failed; /* libcrypto refused */
     uint16_t staged_len;
-    char staged[4096]; /* to be hashed */
+    char staged[512]; /* to be hashed; long runs are hashed where they are */
 };
 
 /* errors: -ENOMEM */

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The next line without its CRLF; *text is moved behind it. A line may also end with the text. */
 static struct slice take_line(struct slice *text)
@@ -143,10 +144,10 @@ static void put_relaxed_value(struct slice value, struct buf *out)
                 to[len++] = ' ';
                 has_space = false;
             }
-            to[len++] = c;
-            while (i + 1 < value.len && (unsigned char)value.data[i + 1] > ' ') {
-                to[len++] = value.data[++i];
-            }
+            size_t run = dkim_plain_len(slice_from(value, i));
+            memcpy(to + len, value.data + i, run);
+            len += run;
+            i += run - 1;
         }
     }
     out->len += len;
