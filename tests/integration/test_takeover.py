@@ -1,23 +1,26 @@
 """Nodes take over the mail of one that is gone: what it accepted is delivered by others, and it begins anew when it returns.
-The clock by which nodes judge each other runs HASTE times as fast as time."""
+The clock by which nodes judge each other runs HASTE times as fast as time (CLUSTER_HASTE=1: as time does)."""
 import json
 import os
 import random
 import shutil
 import signal
+import threading
 import time
 
 import pytest
 
 from support import api
-from support.client import message, submit
+from support.client import Client, message, submit
 from support.nats import HASTE, NatsClient, NatsCluster, section
 from support.tools import Account, Sink, Source
 from support.wait import until
 from test_crash import FLOWS, LISTENER, LOAD, SEED, TENANTS
 from test_log import lose_spool, wait_open
 
+SPAN = 60 / HASTE  # seconds until a node counts as gone
 TAKEOVERS = int(os.environ.get('TAKEOVERS', '1'))
+TAKEOVER_RATE = os.environ.get('TAKEOVER_RATE', '300')
 
 
 @pytest.fixture(scope='module')
@@ -62,7 +65,7 @@ def takeover_of(daemon):
 
 def gone(factor=1.0):
     """Longer than it takes until a node counts as gone."""
-    time.sleep(60 / HASTE * factor)
+    time.sleep(SPAN * factor)
 
 
 def start_all(*daemons):
@@ -77,7 +80,7 @@ def hold(daemon):
 
 
 def wait_received(daemon, expected, patience=30):
-    until(lambda: len(received(daemon)) >= len(expected), lambda: f'{received(daemon)}\n{daemon.log()[-3000:]}', patience)
+    until(lambda: len(received(daemon)) >= len(expected), lambda: f'{received(daemon)}\n{daemon.log()[-3000:]}', patience + 2 * SPAN)
     assert received(daemon) == sorted(expected)
 
 
@@ -98,7 +101,7 @@ def test_disk_lost(nodes):
     lose_spool(a)
     begin = time.monotonic()
     wait_received(b, [f'{c}{i}@x.test' for c in 'rs' for i in range(30)])
-    assert 45 / HASTE < time.monotonic() - begin < 20
+    assert 45 / HASTE < time.monotonic() - begin < SPAN + 15
     assert 'is taken over: 30 messages' in b.log()
     assert sorted({e['id'] for e in b.wait_events('Delivery', count=60)}) == ids
     assert len({i[:4] for i in ids}) == 1 and ids[0][:4] != '0000'
@@ -136,7 +139,7 @@ def test_taker_killed(nodes, nats):
     hold(b)
     lose_spool(a)
     for _ in range(3):
-        until(lambda: 'is ours, from epoch' in b.log() or len(logs(nats)) == 1, b.log, 40)
+        until(lambda: 'is ours, from epoch' in b.log() or len(logs(nats)) == 1, b.log, 40 + SPAN)
         b.kill()
         if len(logs(nats)) == 1:
             break
@@ -182,18 +185,29 @@ def test_dead_return(nodes):
 
 
 def test_standing_still(nodes):
-    """A node that stood still while others took its mail delivers none of it when it wakes, and says 250 to nothing. All
-    of it is deferred, so that nothing else wakes the taker for it."""
+    """A node that stood still while others took its mail delivers none of it when it wakes, and says 250 to nothing, not to a message
+    that was about to end either. All of it is deferred, so that nothing else wakes the taker for it."""
     a, b = nodes('a', routes={'*': ('smtp', '[127.0.0.1]:1')}, options=dict.fromkeys(
         ('minimal_backoff_time', 'maximal_backoff_time'), '4s')), nodes('b')
     start_all(a, b)
     for i in range(20):
         submit(a, 'a@a.test', [f'r{i}@x.test'], message())
     until(lambda: [m['state'] for m in a.query('messages')] == ['deferred'] * 20, a.log)
+    late = Client(a)
+    late.ehlo()
+    late.mail('a@a.test', ['late@x.test'])
+    late.send(b'DATA\r\n')
+    assert late.reply().code == 354
     a.process.send_signal(signal.SIGSTOP)
     gone(1.5)
     wait_received(b, [f'r{i}@x.test' for i in range(20)])
+    late.send(b'Subject: late\r\n\r\n.\r\n')
     a.process.send_signal(signal.SIGCONT)
+    try:
+        assert late.reply().code == 451
+    except (EOFError, ConnectionError):
+        pass  # it begins anew
+    late.close()
     a.wait_log('has taken its mail over')
     until(lambda: a.log().count('log: it works') == 2, a.log, 30)
     assert received(b) == sorted(f'r{i}@x.test' for i in range(20)) and a.query('messages') == []
@@ -217,6 +231,43 @@ def test_servers_gone(nodes, nats):
     for server in nats.servers:
         server.signal(signal.SIGCONT)
     wait_received(a, [f'{i}@{d.port}.test' for i in range(3) for d in (a, m)])
+
+
+def test_rate(nats, place, report_table):
+    """TAKEOVER_RATE, TAKEOVERS: kill -9 and the spool deleted at so many messages a second, how often. All that a client was told 250
+    for is there in time, from others."""
+    folder = place.subfolder('tools')
+    sink = place.keep(Sink(folder))
+    a, b, c = daemons = [place.sluice(start=False, cluster=section(name, nats, log=True), routes={'*': ('smtp', sink.nexthop)})
+                         for name in 'abc']
+    start_all(*daemons)
+    lines, sources, longest, bound = [], [], 0, 0
+    for i in range(TAKEOVERS):
+        source = place.keep(Source(folder, f'rate{i}', f'127.0.0.1:{a.port}', '--messages', '0', '--seconds', '60', '--timeout', '5',
+                                   '--rate', TAKEOVER_RATE, '--connections', '100', '--size', '4096'))
+        sources.append(source)
+        time.sleep(4)
+        lose_spool(a)
+        begin = time.monotonic()
+        source.process.kill()
+        until(lambda: 'is taken over' in b.log() + c.log(), b.log, SPAN + 30)
+        until(lambda: not Account([source], sink).lost(), lambda: b.log()[-2000:], 30)
+        longest = max(longest, time.monotonic() - begin)
+        bound += max(int(line.split('at most ')[1].split()[0]) for d in (b, c) for line in d.log().splitlines()
+                     if 'is taken over: ' in line)
+        account = Account([source], sink)
+        rate = len(account.acked) / (max(line['time'] for line in account.acked.values()) -
+                                     min(line['time'] for line in account.acked.values()))
+        lines.append(f'{len(account.acked)} accepted at {rate:.0f}/s')
+        for daemon in (b, c):
+            assert daemon.stop(30) == 0  # so that its log tells of the next one alone
+        start_all(*daemons)
+    account = Account(sources, sink)
+    report_table('disks lost under load', f'clock {HASTE} times as fast, {TAKEOVERS} disks lost: {", ".join(lines)}; '
+                 f'{len(account.lost())} lost, all delivered after at most {longest:.1f} s, {len(account.duplicates())} repeated, at most '
+                 f'{bound} allowed')
+    assert not account.lost() and not account.unexpected()
+    assert longest < SPAN + 15 and len(account.duplicates()) <= bound
 
 
 class Fate:
@@ -248,7 +299,7 @@ class Fate:
             shutil.rmtree(victim.spool)
         taker = self.chance.choice(others)
         if kind == 'taker killed':
-            until(lambda: any('is ours, from epoch' in d.log() for d in others), victim.log, 40)
+            until(lambda: any('is ours, from epoch' in d.log() for d in others), victim.log, 40 + SPAN)
             self.ends += 1
             taker.kill()
             if self.chance.random() < 0.5:
@@ -279,7 +330,7 @@ def test_under_load(nats, place, capsys):
     gone(1.3)
     for source in sources:
         source.end()
-    until(lambda: len(logs(nats)) == 3, lambda: '\n'.join(d.log()[-1500:] for d in daemons), 60)
+    until(lambda: len(logs(nats)) == 3, lambda: '\n'.join(d.log()[-1500:] for d in daemons), 60 + 2 * SPAN)
     for daemon in daemons:
         fate.read_bound(daemon)  # of what was taken over behind the last round
         daemon.wait_empty(60)
@@ -325,6 +376,30 @@ def test_orders(nodes):
     assert c.command('cluster', 'adopt', 'b').returncode == 0
     wait_received(c, [*(f'r{i}@x.test' for i in range(5)), 'later@x.test'])
     assert c.command('cluster', 'forget', 'b').returncode == 0
+
+
+def test_drain(nodes, nats, place):
+    """A machine that is given up: it takes no more mail, delivers what it can, stops, and another has the rest. Nothing is left of it,
+    and nothing is repeated."""
+    refused = threading.Event()
+    receiver = place.receiver(answers=lambda verb, argument, session: '451 4.3.0 later'
+                              if verb == 'RCPT' and '@later.test' in argument and not refused.is_set() else None)
+    a, b = (nodes(name, routes={'*': ('smtp', receiver.nexthop)}) for name in 'ab')
+    b.receiver = receiver
+    start_all(a, b)
+    hold(a)
+    wanted = [f'r{i}@{domain}.test' for i in range(100) for domain in ('x', 'later')]
+    for to in wanted:
+        submit(a, 'a@a.test', [to], message())
+    assert a.command('resume', '--all').returncode == 0 and a.command('drain').returncode == 0
+    assert a.wait_exit(30) == 0
+    assert received(b) == sorted(to for to in wanted if to.endswith('@x.test'))
+    refused.set()
+    assert b.command('cluster', 'adopt', 'a').returncode == 0
+    wait_received(b, wanted)
+    until(lambda: len(logs(nats)) == 1 and b.query('messages') == [], b.log)
+    assert b.command('cluster', 'forget', 'a').returncode == 0
+    assert received(b) == sorted(wanted)
 
 
 def test_log_vanished(nodes, nats):
