@@ -126,6 +126,9 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
         err = -EMSGSIZE; /* else the first long batch would never be stored */
     }
     err = err != 0 ? err : look_at_key(k, client, number, &owner, &may_create);
+    if (err == 0 && may_create && k->node.spool == 0) {
+        err = log_owner_reserve(k->node.module, client, number);
+    }
     err = err != 0 ? err : find_stream(k, &state);
     err = err != 0 ? err : log_owner_last_epoch(k->module, k->log, &state, &last);
     err =

@@ -31,8 +31,9 @@ int log_owner_read(struct slice value, struct log_owner *ret)
         return ERR_SYNTAX;
     }
     o.holder = (uint16_t)holder;
+    o.is_unmade = strcmp(text + end, " unmade") == 0;
     o.is_adopted = strcmp(text + end, " adopted") == 0;
-    if (strlen(text) != value.len || (text[end] != '\0' && !o.is_adopted)) {
+    if (strlen(text) != value.len || (text[end] != '\0' && !o.is_unmade && !o.is_adopted)) {
         return ERR_SYNTAX;
     }
     *ret = o;
@@ -44,8 +45,9 @@ static int put(const struct cluster_module *m, struct cluster_client *client, co
                const struct log_owner *o, uint64_t revision)
 {
     char text[64];
+    const char *state = o->is_unmade ? " unmade" : "";
     int len = snprintf(text, sizeof(text), "%u %" PRIu64 " %u%s", LOG_OWNER_VERSION, o->epoch,
-                       o->holder, o->is_adopted ? " adopted" : "");
+                       o->holder, o->is_adopted ? " adopted" : state);
     return m->swap(client, LOG_OWNER_BUCKET, name, slice_make(text, (size_t)len), revision,
                    &revision);
 }
@@ -98,6 +100,15 @@ int log_owner_last_epoch(const struct cluster_log_module *m, struct cluster_log 
     return err;
 }
 
+int log_owner_reserve(const struct cluster_module *m, struct cluster_client *client,
+                      uint16_t number)
+{
+    char name[LOG_OWNER_NAME_SIZE];
+    log_owner_name(number, name);
+    const struct log_owner o = {.epoch = 1, .holder = number, .is_unmade = true};
+    return put(m, client, name, &o, 0);
+}
+
 int log_owner_begin(const struct cluster_module *m, struct cluster_client *client, uint16_t number,
                     bool may_create, uint64_t last, struct log_owner *ret)
 {
@@ -115,6 +126,7 @@ int log_owner_begin(const struct cluster_module *m, struct cluster_client *clien
     o.epoch = o.epoch > last ? o.epoch : last;
     err = err == 0 && o.epoch >= INT64_MAX ? ERR_SYNTAX : err; /* no writer came that far */
     o.epoch += err == 0 ? 1 : 0;
+    o.is_unmade = false;
     *ret = o;
     return err != 0 ? err : put(m, client, name, &o, revision);
 }

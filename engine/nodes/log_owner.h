@@ -1,8 +1,8 @@
 /* Whose a spool's log is: a key of the bucket `sluice_owner` for each spool that ever had one, named
- * by its number, changed by compare-and-set only. Its value is `VERSION EPOCH HOLDER`, and ` adopted`
- * behind it when nothing of the log is needed any more: the spool with number HOLDER writes frames of
- * that epoch into it. A key is never removed: a spool that returns after years must find that it was
- * taken over. */
+ * by its number, changed by compare-and-set only. Its value is `VERSION EPOCH HOLDER`: the spool with
+ * number HOLDER writes frames of that epoch into it. Behind it stands ` unmade` until the stream was
+ * made, before the first frame, and ` adopted` when nothing of the log is needed any more. A key is
+ * never removed: a spool that returns after years must find that it was taken over. */
 #ifndef ENGINE_LOG_OWNER_H
 #define ENGINE_LOG_OWNER_H
 
@@ -19,6 +19,7 @@
 struct log_owner {
     uint64_t epoch;
     uint16_t holder; /* number of a spool; its own until it was taken over */
+    bool is_unmade; /* it may have no stream yet, and has no frame */
     bool is_adopted;
 };
 
@@ -36,6 +37,11 @@ MUST_USE int log_owner_get(const struct cluster_module *m, struct cluster_client
  * who took the log over; of the module */
 MUST_USE int log_owner_last_epoch(const struct cluster_log_module *m, struct cluster_log *log,
                                   const struct cluster_log_state *state, uint64_t *ret);
+
+/* Make the key of a spool that never had a log, before its stream: else nobody would know whose it is
+ * when the spool dies between the two. errors: ERR_AGAIN: there is one; of the module */
+MUST_USE int log_owner_reserve(const struct cluster_module *m, struct cluster_client *client,
+                               uint16_t number);
 
 /* Begin the next epoch of the spool's own log. Waits for servers; one thread.
  *

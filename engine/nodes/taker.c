@@ -366,6 +366,17 @@ static int has_room(const struct taking *k, const struct cluster_log_state *stat
     return has_disk && has_log ? 0 : ERR_LIMIT;
 }
 
+/* Its node died before it made the stream: there is nothing to read. errors: of a server */
+static int end_unmade(const struct taking *k)
+{
+    const struct taker_node *n = &k->taker->node;
+    struct cluster_client *client = n->client(n->ctx);
+    const struct log_owner *was = &k->log->owner;
+    const struct log_owner is = {.epoch = was->epoch + 1, .holder = k->own, .is_adopted = true};
+    return client == NULL ? ERR_CLOSED
+                          : log_owner_swap(n->module, client, k->log->number, was, &is);
+}
+
 static int fence_and_read(struct taking *k, const struct log_owner *claimed)
 {
     int err = taken_log_fence(&k->taken, k->own, claimed->epoch, &k->fence);
@@ -385,6 +396,9 @@ static int take_log(struct taking *k)
     k->from = mark_of(k->taker, k->log->number);
     bool is_read = k->from == ADOPTION_DONE;
     int err = taken_log_look(&k->taken, &state);
+    if (err == ERR_MISSING && k->log->owner.is_unmade) {
+        return end_unmade(k);
+    }
     err = err == ERR_MISSING && is_read ? 0 : err;
     err = err == 0 && !is_read ? has_room(k, &state) : err;
     err = err != 0 ? err : claim(k, &claimed);

@@ -1,5 +1,6 @@
 """Nodes take over the mail of one that is gone: what it accepted is delivered by others, and it begins anew when it returns.
 The clock by which nodes judge each other runs HASTE times as fast as time (CLUSTER_HASTE=1: as time does)."""
+import base64
 import json
 import os
 import random
@@ -455,3 +456,25 @@ def test_not_seen(nodes, nats):
     gone(1.7)
     assert 'is ours' not in a.log() and 'has taken' not in b.log()
     client.close()
+
+
+def owner(nats, number):
+    """What its key says, or None."""
+    client = NatsClient(nats.servers[0])
+    answer = client.request('$JS.API.STREAM.MSG.GET.KV_sluice_owner',
+                            json.dumps({'last_by_subj': f'$KV.sluice_owner.{number}'}).encode())
+    client.close()
+    return base64.b64decode(answer['message']['data']).decode() if 'message' in answer else None
+
+
+def test_log_never_made(nodes, nats):
+    """Who dies before its log was made left a key, by which the others end what there is of it."""
+    a, b = nodes('a', max_bytes='1000T'), nodes('b')
+    start_all(b)
+    a.start()
+    a.wait_log('the servers have no room')
+    number = number_of(a, 'a')
+    assert owner(nats, number) == f'1 1 {number} unmade'
+    lose_spool(a)
+    until(lambda: owner(nats, number) == f'1 2 {number_of(b, "b")} adopted', lambda: f'{owner(nats, number)}\n{b.log()}', 30)
+    assert takeover_of(b)['messages'] == 0 and 'lost log' not in b.log()
