@@ -308,32 +308,38 @@ def interrupt(*_):
     raise KeyboardInterrupt
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument('--build', type=pathlib.Path, required=True)
-    parser.add_argument('--serve', action='store_true')
-    parser.add_argument('--messages', type=int, default=20000)
-    args = parser.parse_args()
+def conduct(make_stage, act):
+    """Let act(stage) run until it has a result, fails or is interrupted. What the stage started ends with it, and
+    its folder is kept when it failed. Returns what to say of it, and an exit status."""
     signal.signal(signal.SIGTERM, interrupt)
     signal.signal(signal.SIGHUP, interrupt)
     # A script that starts this in the background makes it ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     processes, stage = [], None
     try:
-        stage = Stage(args, processes)
-        result = serve(stage) if args.serve else campaign(stage, args)
+        stage = make_stage(processes)
+        result, status = f'ok: {act(stage)}', 0
     except KeyboardInterrupt:
         result, status = 'FAILED: interrupted', 130
     except (Failure, OSError, KeyError) as error:
         result, status = f'FAILED: {error}', 1
-    else:
-        result, status = f'ok: {result}', 0
     finally:
         stop_all(processes)
     if stage is not None and status == 1:
         print(f'logs are in {stage.folder}')
     elif stage is not None:
         shutil.rmtree(stage.folder, ignore_errors=True)
+    return result, status
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--build', type=pathlib.Path, required=True)
+    parser.add_argument('--serve', action='store_true')
+    parser.add_argument('--messages', type=int, default=20000)
+    args = parser.parse_args()
+    result, status = conduct(lambda processes: Stage(args, processes),
+                             lambda stage: serve(stage) if args.serve else campaign(stage, args))
     print(f'quickstart: {result}')
     return status
 

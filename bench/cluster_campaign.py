@@ -15,13 +15,12 @@ import json
 import pathlib
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
 import time
 
-from campaign import DESTINATIONS, Failure, end, interrupt, stop_all
+from campaign import DESTINATIONS, Failure, conduct, end
 
 NODES = ('a', 'b', 'c')
 VICTIM = 'b'
@@ -278,21 +277,7 @@ def main():
     parser.add_argument('--nats', type=pathlib.Path, required=True)
     parser.add_argument('--messages', type=int, default=6000)
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, interrupt)
-    signal.signal(signal.SIGHUP, interrupt)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    processes, stage = [], None
-    try:
-        stage = ClusterStage(args, processes)
-        result, status = f'ok: {campaign(stage, args)}', 0
-    except KeyboardInterrupt:
-        result, status = 'FAILED: interrupted', 130
-    except (Failure, OSError, KeyError) as error:
-        result, status = f'FAILED: {error}', 1
-    finally:
-        stop_all(processes)
-        if stage is not None:
-            shutil.rmtree(stage.folder, ignore_errors=True)
+    result, status = conduct(lambda processes: ClusterStage(args, processes), lambda stage: campaign(stage, args))
     print(f'\n{result}')
     return status
 
