@@ -14,12 +14,38 @@ static usec_t span_of(const struct limits_meter *m)
     return quota_export(&m->quota).span; /* 0: there is no quota */
 }
 
+static int change_chunk(struct limits *l, struct limits_meter *m, const struct rate_rule *rule)
+    ON_ROLE(l->lock)
+{
+    const struct limits_part *was = m->parts[LIMITS_PART_QUOTA];
+    const struct limits_chunk gone = m->gone_chunk;
+    struct limits_chunk left = gone;
+    if (was != NULL) {
+        left = (struct limits_chunk){was->rule.span, was->window, was->share, was->taken,
+                                     was->revision};
+    }
+    int err = limits_part_configure(l, m, LIMITS_PART_QUOTA, rule);
+    if (err != 0) {
+        return err;
+    }
+    struct limits_part *part = m->parts[LIMITS_PART_QUOTA];
+    m->gone_chunk = left;
+    if (part != NULL && gone.span == rule->span) {
+        m->gone_chunk.span = left.span == gone.span ? 0 : left.span; /* it is there once */
+        part->window = gone.window;
+        part->share = gone.share;
+        part->taken = gone.taken;
+        part->revision = gone.revision;
+    }
+    return 0;
+}
+
 int limits_chunk_configure(struct limits *l, struct limits_meter *m)
 {
     const struct limits_part *part = m->parts[LIMITS_PART_QUOTA];
     const struct rate_rule rule = {.count = span_of(m) > 0, .span = span_of(m)};
     bool is_as_before = part == NULL ? rule.count == 0 : part->rule.span == rule.span;
-    return is_as_before ? 0 : limits_part_configure(l, m, LIMITS_PART_QUOTA, &rule);
+    return is_as_before ? 0 : change_chunk(l, m, &rule);
 }
 
 static void turn_chunk(struct limits_part *part, int64_t window)

@@ -46,6 +46,15 @@ struct limits_table {
     uint32_t count;
 };
 
+/* What this node had of a quota that went, in case that it comes back. */
+struct limits_chunk {
+    usec_t span;       /* of the quota; 0: nothing is known */
+    int64_t window;    /* that the rest is of */
+    uint32_t share;    /* messages that may be lent yet */
+    uint64_t taken;    /* by all nodes, as was known last */
+    uint64_t revision; /* of the value that said so */
+};
+
 /* A limit of a meter that other nodes use too: limits_part.h. */
 struct limits_part {
     struct limits_parts *all;
@@ -106,6 +115,7 @@ struct limits_meter {
      * has no limit may be heard before one who has. */
     struct rate gone_rates[LIMITS_UNITS];
     struct quota_state gone_quota;
+    struct limits_chunk gone_chunk;
     struct list idle; /* without references, the longest first */
     size_t name_len;
     char name[];
@@ -450,7 +460,8 @@ void limits_part_lent(struct limits_meter *m, enum pace_unit unit, uint32_t lent
                       usec_t now);
 
 /* limits_chunk.c */
-/* The quota has begun or ended, or has another span. errors: -ENOMEM */
+/* The quota has begun or ended, or has another span; what was left of one that went comes back with
+ * it. errors: -ENOMEM */
 MUST_USE int limits_chunk_configure(struct limits *l, struct limits_meter *m) ON_ROLE(l->lock);
 /* The wall clock is in another window: nothing is left of the last one. */
 void limits_chunk_turn(struct limits_part *part, usec_t wall);

@@ -324,6 +324,39 @@ static void a_greater_quota_is_used_at_once(void **state)
     tear_down_node(&n);
 }
 
+/* Two transports have the lane, one without the quota or with one of another span; by a reload that changes
+ * nothing the quota goes and comes back. */
+static void what_is_left_outlives_a_reload(void **state)
+{
+    const struct limit_rules others[] = {{.serial = 1},
+                                         {.lane.quota = per(5000, HOUR), .serial = 1}};
+    struct node n;
+    enum limit_cause why;
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        const struct limit_rules same = {.lane.quota = per(1000, DAY), .serial = 1};
+        set_up_node(&n);
+        struct limits_hold *other = hold(&n.b, 1, "ip1", "site", NULL);
+        work(&n, false);
+        assert_int_equal(lend(&n.b, n.h, 4).messages, 4);
+        assert_int_equal(limits_set_rules(other, &others[i], n.b.now), 0);
+        assert_int_equal(limits_set_rules(n.h, &same, n.b.now), 0);
+        assert_int_equal(send_all(&n, &why), 6);
+        assert_string_equal(server.text, "1 10");
+
+        /* What is left of yesterday is of no use. */
+        work(&n, false);
+        assert_string_equal(server.text, "1 20");
+        assert_int_equal(limits_set_rules(other, &(struct limit_rules){.serial = 2}, n.b.now), 0);
+        pass(&n.b, DAY);
+        const struct limit_rules again = {.lane.quota = per(1000, DAY), .serial = 2};
+        assert_int_equal(limits_set_rules(n.h, &again, n.b.now), 0);
+        assert_int_equal(send_all(&n, &why), 0);
+        limits_release(other, n.b.now);
+        tear_down_node(&n);
+    }
+}
+
 /* What was sent before there was a quota, and reached nobody, was not taken of it. */
 static void what_was_not_taken_does_not_go_back(void **state)
 {
@@ -395,6 +428,7 @@ int main(void)
         cmocka_unit_test(what_was_known_counts),
         cmocka_unit_test(what_was_known_counts_in_a_bucket_that_is_made_anew),
         cmocka_unit_test(a_greater_quota_is_used_at_once),
+        cmocka_unit_test(what_is_left_outlives_a_reload),
         cmocka_unit_test(what_was_not_taken_does_not_go_back),
         cmocka_unit_test(a_domain_takes_chunks_too),
         cmocka_unit_test(a_domain_that_waits_is_not_forgotten),
