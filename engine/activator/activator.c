@@ -49,7 +49,9 @@ int activator_new(struct engine *engine, struct activator **ret)
     review_init(&a->review, engine);
     sweeper_init(&a->sweeper);
     a->activation.names = flow_names_new();
-    int err = a->activation.names == NULL ? -ENOMEM : post_init(&a->post, 1 << 16);
+    a->resumed = recall_account_new();
+    int err = a->activation.names == NULL || a->resumed == NULL ? -ENOMEM
+                                                                : post_init(&a->post, 1 << 16);
     if (err == 0) {
         err = spool_reader_new(engine->store, &a->reader);
     }
@@ -120,7 +122,8 @@ void activator_free(struct activator *a)
     flow_queues_fini(&a->queues);
     rota_fini(&a->rota);
     sweeper_fini(&a->sweeper);
-    recaller_fini(&a->recaller);
+    recall_account_put(a->resumed);
+    id_set_fini(&a->missed);
     id_set_fini(&a->held);
     free(a);
 }
@@ -185,12 +188,16 @@ static void forget(struct activator *a, struct message *m)
     f->next_due = 0;   /* it may have been deferred */
     if (m->held_until != 0) {
         review_note_held(&a->review, m);
-        activator_wake_held(a, f, (uint64_t)m->held_until);
+        activator_wake_held(a, f, (uint64_t)m->held_until, m->envelope.id);
     }
     if (m->turn != 0) {
         wake_for_turn(a, m->turn);
     }
-    recaller_settled(&a->recaller, m->envelope.id, m->position.flow, m->turn, &a->engine->recalls);
+    if (recall_take_missed(&a->missed, m->envelope.id) && m->turn != 0) {
+        const struct spool_position deferred = {SPOOL_DEFERRED, (uint64_t)m->turn, m->envelope.id,
+                                                m->position.flow};
+        activator_call(a, f, &deferred);
+    }
     flow_names_give_back(a->activation.names, &m->flow);
     if (m->is_returned) {
         surplus_returned(a, m);
@@ -207,7 +214,7 @@ static void take_settled(struct activator *a, struct message *m, uint64_t id)
         activator_set_active(a, a->active - 1);
         sweeper_retry(&a->sweeper);
         id_set_remove(&a->held, id);
-        recaller_settled(&a->recaller, id, 0, 0, &a->engine->recalls);
+        id_set_remove(&a->missed, id); /* it is held now, or damaged */
         review_note_unloaded_settled(&a->review);
         return;
     }
@@ -238,7 +245,7 @@ static void take_held_letter(struct activator *a, uint32_t flow, uint64_t until)
     const struct spool_position position = {SPOOL_HELD, until, 0, flow};
     struct flow_queue *f = activator_queue(a, &position, NULL);
     if (f != NULL) {
-        activator_wake_held(a, f, until);
+        activator_wake_held(a, f, until, 1);
     }
 }
 
@@ -250,6 +257,32 @@ static void take_deferred_letter(struct activator *a, uint32_t flow)
     if (f != NULL) {
         f->next_due = 0;
     }
+}
+
+/* Some of the messages, which are of one flow. Without memory they come at their turns. */
+static void call_back(struct activator *a, const struct recall *all, uint32_t first, uint32_t count)
+{
+    struct flow_queue *f = activator_queue(a, &all->at[first], NULL);
+    struct recall *r = f == NULL ? NULL : recall_new(count, all->account);
+    if (r == NULL) {
+        log_error("out of memory: messages come at their turns, and not before");
+        return;
+    }
+    memcpy(r->at, &all->at[first], count * sizeof(r->at[0]));
+    r->count = count;
+    recall_line_add(&f->called, r);
+    activator_refresh(a, f);
+}
+
+/* A scheduler calls messages back: each to the line of its flow. */
+static void take_recall(struct activator *a, struct recall *r)
+{
+    for (uint32_t first = 0, end; first < r->count; first = end) {
+        for (end = first + 1; end < r->count && r->at[end].flow == r->at[first].flow; end++) {
+        }
+        call_back(a, r, first, end - first);
+    }
+    recall_free(r);
 }
 
 static void add_read(struct activator *a, struct read_request *request)
@@ -311,7 +344,7 @@ static void take_activator_letter(struct activator *a, const struct letter *lett
         break;
     }
     case LETTER_RECALL:
-        recaller_add(&a->recaller, letter_take_recall(letter));
+        take_recall(a, letter_take_recall(letter));
         break;
     case LETTER_KEPT:
         surplus_kept(a, letter_take_kept(letter));
@@ -389,7 +422,9 @@ static void run_activator(void *arg)
         review_begin(&a->review, &a->sweeper);
         activator_import(a);
         surplus_ask(a);
-        review_end(&a->review, &a->sweeper, &a->messages, &a->lingering);
+        if (!recall_account_is_open(a->resumed)) {
+            review_end(&a->review, &a->sweeper, &a->messages, &a->lingering);
+        }
         note_full(a);
         bool is_flushed = post_flush(&a->post);
         rcu_pass();

@@ -40,7 +40,7 @@ struct activator {
     struct flow_queues queues;
     bool knows_flows;     /* every flow with mail in the spool has a queue */
     usec_t know_flows_at; /* monotonic: look for them then, if not */
-    bool prefers_woken;   /* it is the turn of recalls and sweeps, not of the flows */
+    bool prefers_swept;   /* it is the turn of sweeps, not of the flows */
     uint16_t fulls;       /* how often there was no room: new mail goes first then */
     struct deferred_scan scan;
     uint32_t
@@ -54,7 +54,8 @@ struct activator {
     uint32_t held_flows; /* those that have: flow_queue.has_held */
     uint64_t serial;     /* of the settings that the weights are of */
     struct sweeper sweeper;
-    struct recaller recaller;
+    struct id_set missed;           /* called back while they were active: at no place yet */
+    struct recall_account *resumed; /* of what gave its place back in the held class */
     struct review review;
     struct surplus surplus;
 };
@@ -76,8 +77,12 @@ struct flow_queue *activator_queue(struct activator *a, const struct spool_posit
                                    const struct spool_envelope *e);
 /* The flow's mail has changed: it waits for its turn, or does not. */
 void activator_refresh(struct activator *a, struct flow_queue *f);
-/* A message with this time is new in the held class of the flow. */
-void activator_wake_held(struct activator *a, struct flow_queue *f, uint64_t time);
+/* A message with this time (and an id that is no less) is new in the held class of the flow, or is to
+ * be found there again. */
+void activator_wake_held(struct activator *a, struct flow_queue *f, uint64_t time, uint64_t id);
+/* A message of the flow is to be active before a scan finds it, as its next one. Without memory it comes
+ * when a scan does. */
+void activator_call(struct activator *a, struct flow_queue *f, const struct spool_position *p);
 
 /* Whether a new message of the flow may become active at once. */
 MUST_USE bool activator_may_enter(struct activator *a, struct flow_queue *f);

@@ -27,14 +27,6 @@ static bool is_wanted(const struct activator *a)
            (engine_gate(a->engine) & (ENGINE_GATE_BROKEN | ENGINE_GATE_STOPPING)) == 0;
 }
 
-/* It came in its flow's turn, and a scan of the flow finds it where it is. */
-static bool may_go(const struct activator *a, const struct message *m)
-{
-    bool is_found = m->position.class == SPOOL_INCOMING ||
-                    (m->position.class == SPOOL_DEFERRED && m->position.time <= a->scan.until);
-    return is_found && m->whole_at != MESSAGE_IN_PARTS;
-}
-
 /* Asks the youngest message of the flow, which is the last to be asked the next time. */
 static void ask(struct activator *a, struct flow_queue *f)
 {
@@ -42,7 +34,7 @@ static void ask(struct activator *a, struct flow_queue *f)
     struct message *m = list_last(&f->messages, struct message, in_flow);
     list_remove(&m->in_flow);
     list_push_front(&f->messages, &m->in_flow);
-    if (m->is_asked || !may_go(a, m)) {
+    if (m->is_asked || m->whole_at == MESSAGE_IN_PARTS) {
         rota_fix(&f->turn);
         return;
     }
@@ -125,12 +117,17 @@ static void reopen_deferred(const struct activator *a, struct flow_queue *f,
 
 void surplus_returned(struct activator *a, const struct message *m)
 {
-    struct flow_queue *f = flow_queues_find(&a->queues, m->position.flow);
+    const struct spool_position *p = &m->position;
+    struct flow_queue *f = flow_queues_find(&a->queues, p->flow);
     assert(f != NULL);
-    if (m->position.class == SPOOL_INCOMING) {
-        backlog_reopen(&f->backlog, a->engine, m->position.time);
+    if (p->class == SPOOL_INCOMING) {
+        backlog_reopen(&f->backlog, a->engine, p->time);
+    } else if (p->class == SPOOL_DEFERRED && p->time <= a->scan.until) {
+        reopen_deferred(a, f, p);
+    } else if (p->class == SPOOL_HELD && p->time <= (uint64_t)clock_wall()) {
+        activator_wake_held(a, f, p->time, p->id);
     } else {
-        reopen_deferred(a, f, &m->position);
+        activator_call(a, f, p); /* resumed, flushed or called back before its time */
     }
     activator_refresh(a, f);
 }

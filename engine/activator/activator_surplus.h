@@ -3,7 +3,9 @@
  * when nothing of it was ever selected: its scheduler lets go of it, the writer ends its
  * activation, and it waits in the spool where it was, as nothing was written about it. So it is not
  * an attempt, a crash finds the message at its place at any moment, and the scan of its flow meets
- * it again once the activator has forgotten it.
+ * it again once the activator has forgotten it. What was active before a scan would have found it
+ * (resumed, flushed, called back) waits in its flow's line of recalls. Of held mail there the order book is not
+ * told that it was reviewed, so the next start resumes it again.
  *
  *     activator --LETTER_GIVE_WAY--> scheduler --LETTER_NO_RESULT--> writer --LETTER_SETTLED--> activator
  *                                        '-------LETTER_KEPT, when it was selected----------->
@@ -39,8 +41,8 @@ MUST_USE usec_t surplus_wake_at(const struct activator *a);
 void surplus_kept(struct activator *a, struct message *m);
 /* The message has settled, by the answer or otherwise. */
 void surplus_settled(struct activator *a, struct message *m);
-/* A message that gave its place back is not in the activator any more: its flow's scan is to meet
- * it. */
+/* A message that gave its place back is not in the activator any more: its flow is to have it active again
+ * when it is its turn. */
 void surplus_returned(struct activator *a, const struct message *m);
 
 #endif

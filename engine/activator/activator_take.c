@@ -307,13 +307,6 @@ static bool is_open(const struct activator *a)
            (engine_gate(a->engine) & (ENGINE_GATE_BROKEN | ENGINE_GATE_STOPPING)) == 0;
 }
 
-/* For mail that belongs to no turn. */
-static bool has_room(const struct activator *a)
-{
-    const struct rota_room room = activator_room(a);
-    return rota_has_room(&room) && is_open(a);
-}
-
 bool activator_may_enter(struct activator *a, struct flow_queue *f)
 {
     const struct rota_room room = activator_room(a);
@@ -425,13 +418,14 @@ bool activator_has_held(const struct activator *a)
     return a->next_held != UINT64_MAX && (uint64_t)clock_wall() >= a->next_held;
 }
 
-void activator_wake_held(struct activator *a, struct flow_queue *f, uint64_t time)
+void activator_wake_held(struct activator *a, struct flow_queue *f, uint64_t time, uint64_t id)
 {
+    struct flow_cursors *c = f->cursors;
     f->next_held = time < f->next_held ? time : f->next_held;
-    if (f->cursors != NULL && time <= f->cursors->held_time) {
+    if (c != NULL && (time < c->held_time || (time == c->held_time && id <= c->held_id))) {
         /* The cursor must not be behind it. */
-        f->cursors->held_time = time;
-        f->cursors->held_id = 0;
+        c->held_time = time;
+        c->held_id = id - 1;
     }
     if (!f->has_held && f->next_held < a->next_held) {
         set_next_held(a, f->next_held);
@@ -499,7 +493,38 @@ static bool take_held(struct activator *a, struct flow_queue *f, int *looks)
     return false;
 }
 
-/* --- sweeps and recalls ----------------------------------------------------------------------- */
+/* --- recalls ---------------------------------------------------------------------------------- */
+
+void activator_call(struct activator *a, struct flow_queue *f, const struct spool_position *p)
+{
+    struct recall *r = recall_new(1, p->class == SPOOL_HELD ? a->resumed : NULL);
+    if (r == NULL) {
+        log_error("out of memory: a message comes at its turn, and not before");
+        return;
+    }
+    r->at[r->count++] = *p;
+    recall_line_add_first(&f->called, r);
+    activator_refresh(a, f);
+}
+
+/* Activates the flow's next message that was called back. returns true when there is one */
+static bool take_called(struct activator *a, struct flow_queue *f, int *looks)
+{
+    struct spool_position next;
+    int err = recall_line_next(&f->called, a->reader, looks, &a->held, &a->missed, &next);
+    if (err == ERR_MISSING) {
+        return false;
+    }
+    err = err == 0 ? load_and_activate(a, &next) : err;
+    if (err != 0) {
+        pause_import(a, err);
+        return false;
+    }
+    recall_line_pass(&f->called);
+    return true;
+}
+
+/* --- sweeps ----------------------------------------------------------------------------------- */
 
 /* Whether a message of the flow that a sweep has found may become active. */
 static bool may_enter_swept(void *ctx, const struct spool_position *position)
@@ -535,36 +560,10 @@ static bool take_swept(struct activator *a, int *looks)
     return false;
 }
 
-/* Activates the next message that a scheduler calls back. returns true when there is one */
-static bool take_recalled(struct activator *a, int *looks)
+/* Whether sweeps have something to do. */
+static bool has_swept(const struct activator *a, bool has_places)
 {
-    struct spool_position next;
-    if (!has_room(a)) {
-        return false;
-    }
-    int err = recaller_next(&a->recaller, a->reader, looks, &a->held, &next);
-    if (err == ERR_MISSING) {
-        return false;
-    }
-    err = err == 0 ? load_and_activate(a, &next) : err;
-    if (err != 0) {
-        pause_import(a, err);
-        return false;
-    }
-    recaller_pass(&a->recaller);
-    return true;
-}
-
-static bool take_woken(struct activator *a, int *looks)
-{
-    return take_recalled(a, looks) || take_swept(a, looks);
-}
-
-/* Whether recalls and sweeps have something to do. */
-static bool has_woken(const struct activator *a, bool has_places)
-{
-    return (has_places && recaller_is_busy(&a->recaller)) ||
-           (sweeper_is_busy(&a->sweeper) && (has_places || !sweeper_is_waiting(&a->sweeper)));
+    return sweeper_is_busy(&a->sweeper) && (has_places || !sweeper_is_waiting(&a->sweeper));
 }
 
 /* --- the scan --------------------------------------------------------------------------------- */
@@ -643,14 +642,22 @@ static bool take_queued(struct activator *a, struct flow_queue *f, int *looks)
     return took_deferred || took_incoming;
 }
 
-/* Activates a message of the flow. Held mail takes turns with the two queues: neither waits until the
- * other side is empty. */
+static bool take_woken(struct activator *a, struct flow_queue *f, int *looks)
+{
+    f->prefers_called = !f->prefers_called;
+    bool took = f->prefers_called && take_called(a, f, looks);
+    took = took || (is_open(a) && take_held(a, f, looks));
+    return took || (is_open(a) && !f->prefers_called && take_called(a, f, looks));
+}
+
+/* Activates a message of the flow. Mail that was held or called back takes turns with the two queues:
+ * neither waits until the other side is empty. */
 static bool take_of(struct activator *a, struct flow_queue *f, int *looks)
 {
-    f->prefers_held = !f->prefers_held;
-    bool took = f->prefers_held && take_held(a, f, looks);
+    f->prefers_woken = !f->prefers_woken;
+    bool took = f->prefers_woken && take_woken(a, f, looks);
     took = took || (is_open(a) && take_queued(a, f, looks));
-    took = took || (is_open(a) && !f->prefers_held && take_held(a, f, looks));
+    took = took || (is_open(a) && !f->prefers_woken && take_woken(a, f, looks));
     activator_refresh(a, f);
     return took;
 }
@@ -674,29 +681,29 @@ static bool take_turn(struct activator *a, int *looks)
     return false;
 }
 
-/* Activates a message. Swept and recalled mail takes turns with the flows, as there may be millions of
- * messages on either side: neither waits until the other side is empty. */
+/* Activates a message. Swept mail takes turns with the flows, as there may be millions of messages on
+ * either side: neither waits until the other side is empty. */
 static bool take_next(struct activator *a, int *looks)
 {
     const struct rota_room room = activator_room(a);
-    if (!has_woken(a, rota_has_room(&room)) && rota_next(&a->rota, &room) == NULL) {
+    if (!has_swept(a, rota_has_room(&room)) && rota_next(&a->rota, &room) == NULL) {
         return false;
     }
-    a->prefers_woken = !a->prefers_woken;
-    if (a->prefers_woken && take_woken(a, looks)) {
+    a->prefers_swept = !a->prefers_swept;
+    if (a->prefers_swept && take_swept(a, looks)) {
         return true;
     }
     if (!is_open(a)) {
         return false; /* an error began a pause */
     }
-    return take_turn(a, looks) || (!a->prefers_woken && take_woken(a, looks));
+    return take_turn(a, looks) || (!a->prefers_swept && take_swept(a, looks));
 }
 
 bool activator_has_work(const struct activator *a)
 {
     const struct rota_room room = activator_room(a);
     return is_open(a) && (rota_next(&a->rota, &room) != NULL || a->scan_at < a->queues.capacity ||
-                          activator_has_held(a) || has_woken(a, rota_has_room(&room)));
+                          activator_has_held(a) || has_swept(a, rota_has_room(&room)));
 }
 
 void activator_import(struct activator *a)

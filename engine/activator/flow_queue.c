@@ -10,6 +10,7 @@ void flow_queues_fini(struct flow_queues *q)
     for (uint32_t i = 0; i < q->capacity; i++) {
         if (q->by_number[i] != NULL) {
             free(q->by_number[i]->cursors);
+            recall_line_fini(&q->by_number[i]->called);
             free(q->by_number[i]);
         }
     }

@@ -9,6 +9,7 @@
 
 #include "base/attr.h"
 #include "engine/activator/deferred_scan.h"
+#include "engine/activator/recall.h"
 #include "engine/activator/rota.h"
 #include "engine/post/backlog.h"
 #include "engine/spool/spool_store.h"
@@ -34,13 +35,15 @@ struct flow_queue {
     struct rota_flow turn;
     struct backlog backlog;       /* of incoming mail; has the flow's number */
     struct list messages;         /* message.in_flow: the one activated last behind the others */
+    struct recall_line called;    /* to be active before a scan would find it */
     struct flow_cursors *cursors; /* NULL: not needed */
     uint64_t next_due;            /* of deferred mail: deferred_place.next_due between scans */
     uint64_t next_held;           /* wall: when its next held message is due; UINT64_MAX: none */
     bool has_deferred;            /* the scan under way may find some */
     bool has_held;                /* some may be due */
     bool prefers_deferred;        /* scheduler-semantics 8.1: whose turn it is */
-    bool prefers_held;
+    bool prefers_woken;  /* mail that was held or called back; else what is queued */
+    bool prefers_called; /* of the former, the latter */
     uint16_t fulls; /* activator.fulls when `prefers_deferred` was set */
 };
 
@@ -72,7 +75,8 @@ void flow_queue_rest(struct flow_queue *f);
 
 static inline bool flow_queue_has_mail(const struct flow_queue *f)
 {
-    return backlog_is_readable(&f->backlog) || f->has_deferred || f->has_held;
+    return backlog_is_readable(&f->backlog) || f->has_deferred || f->has_held ||
+           !recall_line_is_empty(&f->called);
 }
 
 #endif

@@ -1,5 +1,5 @@
-/* Owns the recalls that wait and how far the first of them has come. The activator's thread only;
- * finds messages, and leaves what becomes of them to the activator. */
+/* Owns the lines of recalls and how far the first of each has come. The activator's thread only, but for
+ * making a recall; finds messages, and leaves what becomes of them to the activator. */
 #include "engine/activator/recall.h"
 
 #include "base/error.h"
@@ -7,12 +7,29 @@
 
 #include <stdlib.h>
 
-struct recall *recall_new(uint32_t capacity, _Atomic uint32_t *counter)
+struct recall_account *recall_account_new(void)
+{
+    struct recall_account *a = calloc(1, sizeof(*a));
+    if (a != NULL) {
+        atomic_init(&a->holders, 1);
+    }
+    return a;
+}
+
+void recall_account_put(struct recall_account *a)
+{
+    /* Nobody reads anything else of it, so the last one need only be the last. */
+    if (a != NULL && atomic_fetch_sub_explicit(&a->holders, 1, memory_order_acq_rel) == 1) {
+        free(a);
+    }
+}
+
+struct recall *recall_new(uint32_t capacity, struct recall_account *account)
 {
     struct recall *r = calloc(1, sizeof(*r) + capacity * sizeof(r->at[0]));
-    if (r != NULL) {
-        r->counter = counter;
-        atomic_fetch_add_explicit(counter, 1, memory_order_relaxed); /* a figure */
+    if (r != NULL && account != NULL) {
+        r->account = account;
+        atomic_fetch_add_explicit(&account->holders, 1, memory_order_relaxed); /* we hold it */
     }
     return r;
 }
@@ -20,69 +37,64 @@ struct recall *recall_new(uint32_t capacity, _Atomic uint32_t *counter)
 void recall_free(struct recall *r)
 {
     if (r != NULL) {
-        atomic_fetch_sub_explicit(r->counter, 1, memory_order_relaxed); /* a figure */
+        recall_account_put(r->account);
         free(r);
     }
 }
 
-static void end_first(struct recaller *c)
+static void end_first(struct recall_line *l)
 {
-    struct recall *done = c->first;
-    c->first = done->next;
-    c->last = c->first == NULL ? NULL : c->last;
+    struct recall *done = l->last->next;
+    l->last->next = done->next;
+    l->last = l->last == done ? NULL : l->last;
     recall_free(done);
 }
 
-void recaller_fini(struct recaller *c)
+void recall_line_fini(struct recall_line *l)
 {
-    while (c->first != NULL) {
-        end_first(c);
-    }
-    id_set_fini(&c->missed);
-}
-
-void recaller_add(struct recaller *c, struct recall *r)
-{
-    r->next = NULL;
-    if (c->first == NULL) {
-        c->first = r;
-    } else {
-        c->last->next = r;
-    }
-    c->last = r;
-}
-
-void recaller_pass(struct recaller *c)
-{
-    if (++c->first->done >= c->first->count) {
-        end_first(c);
+    while (l->last != NULL) {
+        end_first(l);
     }
 }
 
-void recaller_settled(struct recaller *c, uint64_t id, uint32_t flow, usec_t turn,
-                      _Atomic uint32_t *counter)
+void recall_line_add_first(struct recall_line *l, struct recall *r)
 {
-    if (!id_set_has(&c->missed, id)) {
-        return;
-    }
-    id_set_remove(&c->missed, id);
-    struct recall *again = turn == 0 ? NULL : recall_new(1, counter);
-    if (again != NULL) {
-        again->at[again->count++] =
-            (struct spool_position){SPOOL_DEFERRED, (uint64_t)turn, id, flow};
-        recaller_add(c, again);
+    struct recall *last = l->last == NULL ? r : l->last;
+    r->next = last->next;
+    last->next = r;
+    l->last = last;
+}
+
+void recall_line_add(struct recall_line *l, struct recall *r)
+{
+    recall_line_add_first(l, r);
+    l->last = r;
+}
+
+void recall_line_pass(struct recall_line *l)
+{
+    struct recall *first = l->last->next;
+    if (++first->done >= first->count) {
+        end_first(l);
     }
 }
 
-int recaller_next(struct recaller *c, struct spool_reader *reader, int *budget,
-                  const struct id_set *active, struct spool_position *ret)
+bool recall_take_missed(struct id_set *missed, uint64_t id)
 {
-    while (c->first != NULL && --*budget >= 0) {
-        if (c->first->done >= c->first->count) {
-            end_first(c);
-            continue;
-        }
-        const struct spool_position wanted = c->first->at[c->first->done];
+    bool was_missed = id_set_has(missed, id);
+    if (was_missed) {
+        id_set_remove(missed, id);
+    }
+    return was_missed;
+}
+
+int recall_line_next(struct recall_line *l, struct spool_reader *reader, int *budget,
+                     const struct id_set *active, struct id_set *missed,
+                     struct spool_position *ret)
+{
+    while (l->last != NULL && --*budget >= 0) {
+        const struct recall *first = l->last->next;
+        const struct spool_position wanted = first->at[first->done];
         const struct spool_position before = {wanted.class, wanted.time, wanted.id - 1,
                                               wanted.flow};
         int err = spool_scan(reader, (enum spool_class)wanted.class, &before, ret);
@@ -93,10 +105,10 @@ int recaller_next(struct recaller *c, struct spool_reader *reader, int *budget,
         if (err == 0 && ret->time == wanted.time && ret->id == wanted.id && !is_active) {
             return 0;
         }
-        if (is_active && !id_set_add(&c->missed, wanted.id)) {
+        if (is_active && !id_set_add(missed, wanted.id)) {
             log_error("out of memory: a message comes at its turn, and not before");
         }
-        recaller_pass(c);
+        recall_line_pass(l);
     }
     return ERR_MISSING;
 }

@@ -1,8 +1,10 @@
-/* A recall: messages that left memory until the turn that their receiver gave them, and may go now
- * already, as it takes more than it did then. A scheduler that had sent them away names them by
- * their places in the queue; a place where the message is no more is passed over.
+/* Recalls: messages that are to be active before a scan of their flow would find them. A scheduler that had
+ * sent them away until a turn calls them back, as their receiver takes more than it did then; and what was
+ * resumed or flushed before its time and had to give its place in memory back waits here for another one.
+ * Each is named by its place in the queue; a place where the message is no more is passed over. They
+ * wait in a line for each flow, and take its turns.
  *
- * struct recall is passed by ownership in LETTER_RECALL; struct recaller is the activator's. */
+ * struct recall is passed by ownership in LETTER_RECALL; lines are the activator's. */
 #ifndef ENGINE_RECALL_H
 #define ENGINE_RECALL_H
 
@@ -15,45 +17,59 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* How many recalls of one sender are under way: any thread, atomic. It goes with the last of those that
+ * hold it: the sender, and each of these recalls. */
+struct recall_account {
+    _Atomic uint32_t holders;
+};
+
+/* NULL when out of memory. */
+MUST_USE struct recall_account *recall_account_new(void);
+void recall_account_put(struct recall_account *a); /* the sender's own; accepts NULL */
+
+static inline bool recall_account_is_open(struct recall_account *a)
+{
+    return atomic_load_explicit(&a->holders, memory_order_relaxed) > 1; /* a figure */
+}
+
 struct recall {
-    struct recall *next;       /* activator only */
-    _Atomic uint32_t *counter; /* is one higher until this recall is freed */
+    struct recall *next;            /* activator only: a ring */
+    struct recall_account *account; /* held until this recall is freed; NULL: nobody asks */
     uint32_t count, done;
     struct spool_position at[];
 };
 
 /* With room for so many; `count` is 0. NULL when out of memory. */
-MUST_USE struct recall *recall_new(uint32_t capacity, _Atomic uint32_t *counter);
+MUST_USE struct recall *recall_new(uint32_t capacity, struct recall_account *account);
 void recall_free(struct recall *r); /* accepts NULL */
 
-struct recaller {
-    struct recall *first, *last;
-    struct id_set missed; /* called back while they were active: at no place yet */
+/* Those of one flow. */
+struct recall_line {
+    struct recall *last; /* its `next` is the first one; NULL: there are none */
 };
 
-void recaller_fini(struct recaller *c);
-void recaller_add(struct recaller *c, struct recall *r); /* takes it over */
+void recall_line_fini(struct recall_line *l);
+void recall_line_add(struct recall_line *l, struct recall *r);       /* takes it over */
+void recall_line_add_first(struct recall_line *l, struct recall *r); /* the same, before all others */
 
-static inline bool recaller_is_busy(const struct recaller *c)
+static inline bool recall_line_is_empty(const struct recall_line *l)
 {
-    return c->first != NULL;
+    return l->last == NULL;
 }
 
-/* The next message that is still at its place; the same one comes again until recaller_pass.
+/* The next message that is still at its place; the same one comes again until recall_line_pass.
  *
  * active   messages that are: they may come to wait for their turn when they are settled
+ * missed   those of `active` that were passed over, see recall_take_missed
  * budget   counted down by each place that is looked at
  * errors   ERR_MISSING when the budget is used up or nothing is left; ERR_AGAIN when a page cannot
  *          be read for now */
-MUST_USE int recaller_next(struct recaller *c, struct spool_reader *reader, int *budget,
-                           const struct id_set *active, struct spool_position *ret);
-void recaller_pass(struct recaller *c);
+MUST_USE int recall_line_next(struct recall_line *l, struct spool_reader *reader, int *budget,
+                              const struct id_set *active, struct id_set *missed,
+                              struct spool_position *ret);
+void recall_line_pass(struct recall_line *l);
 
-/* A message that was active has settled. If it was called back meanwhile, it is so now.
- *
- * turn      where it waits (wall); 0: it does not wait for a turn
- * counter   as of recall_new */
-void recaller_settled(struct recaller *c, uint64_t id, uint32_t flow, usec_t turn,
-                      _Atomic uint32_t *counter);
+/* Whether a message that has settled was called back while it was active; only once. */
+MUST_USE bool recall_take_missed(struct id_set *missed, uint64_t id);
 
 #endif

@@ -33,6 +33,7 @@ struct absent_site {
     struct absent_site *chain;
     struct absent_message *ring; /* [capacity], a power of 2 */
     uint32_t capacity, first, count;
+    struct recall_account *called; /* what was called back and is not active yet: nothing else until then */
     size_t len;
     char key[];
 };
@@ -66,6 +67,7 @@ static void forget(struct absent *a, struct absent_site *s)
     *at = s->chain;
     a->count -= s->count;
     list_remove(&s->all);
+    recall_account_put(s->called);
     free(s->ring);
     free(s);
 }
@@ -86,9 +88,12 @@ static struct absent_site *obtain(struct absent *a, struct slice key)
         return s;
     }
     s = calloc(1, sizeof(*s) + key.len);
-    if (s == NULL) {
+    struct recall_account *called = s == NULL ? NULL : recall_account_new();
+    if (called == NULL) {
+        free(s);
         return NULL;
     }
+    s->called = called;
     s->len = key.len;
     memcpy(s->key, key.data, key.len);
     s->chain = *chain_of(a, key);
@@ -185,7 +190,7 @@ static void recall_some(struct absent *a, struct absent_site *s, const struct ab
     }
     uint32_t most = wanted(r, slice_make(s->key, s->len));
     most = most < s->count ? most : s->count;
-    struct recall *recall = most == 0 ? NULL : recall_new(most, r->counter);
+    struct recall *recall = most == 0 ? NULL : recall_new(most, s->called);
     if (recall == NULL) {
         return;
     }
@@ -204,15 +209,14 @@ void absent_recall(struct absent *a, const struct absent_recall *r)
     }
     a->next = r->now + LOOK_SPAN;
     for (int i = 0; i < SITES_PER_LOOK && !list_is_empty(&a->all); i++) {
-        /* The activator looks at one recall after the other, and may have no room for any. */
-        if (atomic_load_explicit(r->counter, memory_order_relaxed) > 0) {
-            return;
-        }
         struct absent_site *s = list_first(&a->all, struct absent_site, all);
         list_remove(&s->all);
         list_push_back(&a->all, &s->all);
+        if (recall_account_is_open(s->called)) {
+            continue; /* the flows may have no places for it yet */
+        }
         recall_some(a, s, r);
-        if (s->count == 0) {
+        if (s->count == 0 && !recall_account_is_open(s->called)) {
             forget(a, s);
         }
     }

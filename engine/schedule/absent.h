@@ -28,7 +28,7 @@ struct absent {
     struct absent_site *sites[256]; /* chains by hash; what a zeroed one has is none */
     struct list all;                /* absent_site, the one looked at longest ago first */
     uint64_t count;                 /* messages */
-    usec_t next;                    /* monotonic: when to look again; with `count` > 0 */
+    usec_t next;                    /* monotonic: when to look again, if there is any site */
 };
 
 void absent_init(struct absent *a);
@@ -49,7 +49,6 @@ struct absent_recall {
     struct sched *sched;
     const struct lanes *lanes;
     struct outbox *to_activator;
-    _Atomic uint32_t *counter; /* recalls that the activator has: no other one before it is done */
     usec_t now;
 };
 /* Call back what some sites may take soon. Does nothing before absent_wake_at. */
@@ -57,7 +56,7 @@ void absent_recall(struct absent *a, const struct absent_recall *r);
 
 static inline usec_t absent_wake_at(const struct absent *a)
 {
-    return a->count > 0 ? a->next : USEC_NEVER;
+    return list_is_empty(&a->all) ? USEC_NEVER : a->next;
 }
 
 #endif

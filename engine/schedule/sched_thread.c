@@ -668,7 +668,7 @@ static void pull(struct sched_thread *t, struct core *c) ON_ROLE(t->post)
         withdrawal_give_back(c->sched, t->now);
     }
     absent_recall(&c->absent, &(const struct absent_recall){c->sched, &c->lanes, t->to_activator,
-                                                            &t->engine->recalls, t->now});
+                                                            t->now});
     pull_actions(t, c);
     note_changes(t, c); /* pulling changes windows too, and the next pass may be far */
 }

@@ -151,7 +151,6 @@ struct engine {
     _Atomic uint64_t refused;      /* intake, for want of space, memory or a working spool */
     _Atomic uint32_t injections;   /* requests to inject mail that await their commits */
     _Atomic uint32_t sweeps;       /* asked for by operators, and not over */
-    _Atomic uint32_t recalls;      /* that the activator has */
     _Atomic int64_t lease_until;   /* see engine_set_lease */
     _Atomic uint16_t taken_by;     /* the spool that has our log now; 0: none; engine_run.c */
     _Atomic bool wants_restart;    /* main is to look: report/drain.h */

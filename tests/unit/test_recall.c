@@ -7,23 +7,27 @@
 
 #include <string.h>
 
-static struct recaller recaller;
-static struct id_set active;
-static _Atomic uint32_t counter; /* recalls that are not freed */
+static struct recall_line line;
+static struct id_set active, missed;
+static struct recall_account *account;
 
 static int set_up(void **state)
 {
-    memset(&recaller, 0, sizeof(recaller));
+    memset(&line, 0, sizeof(line));
     memset(&active, 0, sizeof(active));
-    atomic_store(&counter, 0);
-    return setup(state);
+    memset(&missed, 0, sizeof(missed));
+    account = recall_account_new();
+    return account == NULL ? -1 : setup(state);
 }
 
 static int tear_down(void **state)
 {
-    recaller_fini(&recaller);
+    recall_line_fini(&line);
     id_set_fini(&active);
-    return atomic_load(&counter) == 0 ? teardown(state) : -1;
+    id_set_fini(&missed);
+    bool is_open = recall_account_is_open(account);
+    recall_account_put(account);
+    return is_open ? -1 : teardown(state);
 }
 
 static const uint64_t turn = 1000; /* wall, of message 0: the others' are one behind the other */
@@ -44,12 +48,12 @@ static void defer(uint64_t id)
 
 static void call_back(uint64_t from, uint64_t to)
 {
-    struct recall *r = recall_new((uint32_t)(to - from + 1), &counter);
+    struct recall *r = recall_new((uint32_t)(to - from + 1), account);
     assert_non_null(r);
     for (uint64_t id = from; id <= to; id++) {
         r->at[r->count++] = place_of(id);
     }
-    recaller_add(&recaller, r);
+    recall_line_add(&line, r);
 }
 
 /* Its id; 0: nothing is left, or `budget` is used up. */
@@ -57,7 +61,7 @@ static uint64_t next(int *budget)
 {
     struct spool_position found = {.id = 0};
     assert_int_equal(spool_reader_begin(reader), 0);
-    int err = recaller_next(&recaller, reader, budget, &active, &found);
+    int err = recall_line_next(&line, reader, budget, &active, &missed, &found);
     spool_reader_end(reader);
     assert_true(err == 0 || err == ERR_MISSING);
     assert_true(err != 0 || found.time == turn + found.id);
@@ -69,7 +73,7 @@ static uint64_t take(void)
     int budget = 100;
     uint64_t id = next(&budget);
     if (id != 0) {
-        recaller_pass(&recaller);
+        recall_line_pass(&line);
     }
     return id;
 }
@@ -82,16 +86,16 @@ static void each_comes_until_it_is_passed_and_in_order(void **state)
     }
     call_back(4, 5);
     call_back(1, 3);
-    assert_int_equal(atomic_load(&counter), 2);
+    assert_true(recall_account_is_open(account));
     assert_int_equal(next(&budget), 4);
     assert_int_equal(next(&budget), 4);
     const uint64_t wanted[] = {4, 5, 1, 2, 3, 0};
     for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
         assert_int_equal(take(), wanted[i]);
-        /* The sender may name others as soon as a recall is done, not before. */
-        assert_int_equal(atomic_load(&counter), i < 1 ? 2 : i < 4);
+        /* The sender may name others as soon as all of it is done, not before. */
+        assert_int_equal(recall_account_is_open(account), i < 4);
     }
-    assert_false(recaller_is_busy(&recaller));
+    assert_true(recall_line_is_empty(&line));
 }
 
 /* One was removed, one waits elsewhere by now, one never was. */
@@ -110,7 +114,7 @@ static void what_is_no_more_at_its_place_is_passed_over(void **state)
     assert_int_equal(take(), 2);
     assert_int_equal(take(), 4);
     assert_int_equal(take(), 0);
-    assert_false(recaller_is_busy(&recaller));
+    assert_true(recall_line_is_empty(&line));
 }
 
 static void so_many_places_are_looked_at_as_the_budget_allows(void **state)
@@ -119,30 +123,47 @@ static void so_many_places_are_looked_at_as_the_budget_allows(void **state)
     defer(5);
     call_back(1, 5);
     assert_int_equal(next(&budget), 0);
-    assert_true(recaller_is_busy(&recaller));
+    assert_false(recall_line_is_empty(&line));
     budget = 3;
     assert_int_equal(next(&budget), 5);
     assert_int_equal(budget, 1);
 }
 
 /* It was called back while its last activation was not settled: its place is not in the spool yet. */
-static void what_is_active_is_called_back_when_it_settles(void **state)
+static void what_is_active_is_missed_once(void **state)
 {
     assert_true(id_set_add(&active, 1));
-    assert_true(id_set_add(&active, 2));
-    call_back(1, 2);
+    call_back(1, 1);
     assert_int_equal(take(), 0);
-    assert_false(recaller_is_busy(&recaller));
-    defer(1);
-    id_set_remove(&active, 1);
-    recaller_settled(&recaller, 1, 0, (usec_t)(turn + 1), &counter);
+    assert_true(recall_line_is_empty(&line));
+    assert_false(recall_take_missed(&missed, 2));
+    assert_true(recall_take_missed(&missed, 1));
+    assert_false(recall_take_missed(&missed, 1));
+}
+
+/* Messages give their places back from the youngest on, so each goes before those that did so earlier. */
+static void what_is_put_first_comes_first(void **state)
+{
+    for (uint64_t id = 1; id <= 4; id++) {
+        defer(id);
+    }
+    call_back(3, 4);
+    for (uint64_t id = 2; id >= 1; id--) {
+        struct recall *r = recall_new(1, NULL);
+        assert_non_null(r);
+        r->at[r->count++] = place_of(id);
+        recall_line_add_first(&line, r);
+    }
+    for (uint64_t id = 1; id <= 4; id++) {
+        assert_int_equal(take(), id);
+    }
+    struct recall *r = recall_new(1, NULL);
+    assert_non_null(r);
+    r->at[r->count++] = place_of(2);
+    recall_line_add_first(&line, r); /* to an empty one */
+    call_back(1, 1);
+    assert_int_equal(take(), 2);
     assert_int_equal(take(), 1);
-    recaller_settled(&recaller, 1, 0, (usec_t)(turn + 1), &counter); /* and once only */
-    assert_false(recaller_is_busy(&recaller));
-    id_set_remove(&active, 2);
-    recaller_settled(&recaller, 2, 0, 0, &counter); /* it was delivered */
-    assert_false(recaller_is_busy(&recaller));
-    assert_int_equal(recaller.missed.count, 0);
 }
 
 /* Whether a page is bad that the writer has not mended yet. */
@@ -159,9 +180,9 @@ static void a_page_in_doubt_passes_nothing_over(void **state)
     call_back(1, 1);
     set_doubt(true); /* what lies behind it looks as if it were not there */
     assert_int_equal(spool_reader_begin(reader), 0);
-    assert_int_equal(recaller_next(&recaller, reader, &budget, &active, &found), ERR_AGAIN);
+    assert_int_equal(recall_line_next(&line, reader, &budget, &active, &missed, &found), ERR_AGAIN);
     spool_reader_end(reader);
-    assert_true(recaller_is_busy(&recaller));
+    assert_false(recall_line_is_empty(&line));
     set_doubt(false);
     defer(1);
     assert_int_equal(take(), 1);
@@ -175,7 +196,8 @@ int main(void)
         TEST(each_comes_until_it_is_passed_and_in_order),
         TEST(what_is_no_more_at_its_place_is_passed_over),
         TEST(so_many_places_are_looked_at_as_the_budget_allows),
-        TEST(what_is_active_is_called_back_when_it_settles),
+        TEST(what_is_active_is_missed_once),
+        TEST(what_is_put_first_comes_first),
         TEST(a_page_in_doubt_passes_nothing_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
