@@ -81,19 +81,21 @@ void tally_report_tenants(struct clerk *k, struct api_call *c)
 {
     const struct tally_table *t = k->engine->tally->tenants;
     uint32_t rows = tally_table_rows(t), count = 0;
-    struct ranked *list = calloc(rows, sizeof(*list));
-    for (uint32_t i = 0; list != NULL && i < rows; i++) {
-        const struct tally_row *row = tally_table_row(t, i);
-        struct ranked r = {recipients(row), row};
-        if (r.weight > 0) {
-            list[count++] = r;
-        }
-    }
     struct flow_figures figures;
+    struct ranked *list = calloc(rows, sizeof(*list));
     if (list == NULL || flow_figures_take(k->engine, &figures) != 0) {
         free(list);
         api_error(c, 503, "unavailable", "out of memory");
         return;
+    }
+    for (uint32_t i = 0; i < rows; i++) {
+        const struct tally_row *row = tally_table_row(t, i);
+        struct ranked r = {recipients(row), row};
+        /* A name has a row when something was counted, or was queued at the start. */
+        if (r.weight > 0 || i > TALLY_ROW_OTHER ||
+            (i == TALLY_ROW_NONE && flow_figures_of(&figures, SLICE("")) != NULL)) {
+            list[count++] = r;
+        }
     }
     qsort(list, count, sizeof(*list), compare_rows);
     for (uint32_t i = 0; i < count; i++) {

@@ -26,6 +26,7 @@
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
+#include "engine/tally/tally_queued.h"
 #include "engine/writer/left_letter.h"
 #include "engine/writer/name_keeper.h"
 #include "engine/writer/notice.h"
@@ -625,6 +626,12 @@ static void run_writer(void *arg)
 {
     struct spool_writer *w = arg;
     post_assert_owner(&w->post);
+    rcu_sleep(); /* the disk may be slow */
+    int err = tally_note_queued(w->engine->tally, w->reader);
+    rcu_awake();
+    if (err != 0) {
+        log_warning("reports do not name a tenant before something of its mail is counted");
+    }
     write_until_the_end(w);
     reaction_log_write(&w->reactions, clock_mono(), true);
 }

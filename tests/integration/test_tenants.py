@@ -131,6 +131,24 @@ def test_quota_over_midnight_and_a_restart(place):
     assert not daemon.of('Bounce') and not daemon.of('TransientFailure')
 
 
+def test_rows_after_a_kill(place):
+    """Whoever has mail in the queue has a row at once after a start, whether its mail is in memory or deferred."""
+    later = place.receiver(answers=lambda verb, argument, session: '450 4.2.0 later' if verb == 'RCPT' else None)
+    daemon = place.sluice(listener=LISTENER, transports={'smtp': {'hold': True}, 'other': {}},
+                          routes={'*': ('smtp', later.nexthop), 'y.test': ('other', later.nexthop)},
+                          options={'minimal_backoff_time': '1h', 'maximal_backoff_time': '2h'})
+    send(daemon, 2, 'deferred', domain='y.test')
+    until(lambda: daemon.totals()['deferred'] == 2, daemon.totals, 30)
+    send(daemon, 3, 'waiting')
+    send(daemon, 4, '')
+    daemon.kill()
+    daemon.start()
+
+    def rows():
+        return {row['tenant']: (row['received'], row.get('in_memory', 0)) for row in daemon.query('tenants')}
+    until(lambda: rows() == {'deferred': (0, 0), 'waiting': (0, 3), '': (0, 4)}, rows, 30)
+
+
 RULES = """rule over-tenant {
  text = 'tenant over' class = policy
  action = 'suspend-tenant 8s'
