@@ -216,11 +216,18 @@ void rota_rest(struct rota *r, struct rota_flow *f)
     place_poor(r, f);
 }
 
+static uint32_t poor_places(const struct rota_party *p)
+{
+    return p->active <= POOR ? p->active : 0;
+}
+
 static void add_places(struct rota *r, struct rota_flow *f, int change)
 {
     struct rota_party *p = f->party;
+    r->poor_places -= poor_places(p);
     f->active += (uint32_t)change;
     p->active += (uint32_t)change;
+    r->poor_places += poor_places(p);
     r->active[p->class] += (uint32_t)change;
     if (rota_is_waiting(f)) {
         heap_move(&p->waiting, &f->waiting, (int64_t)f->active);
@@ -577,6 +584,34 @@ static void plan_class(struct rota *r, int class, struct plan *plan)
     }
 }
 
+/* Of all classes, who has most for its weight. NULL: nobody has any to give */
+static struct rota_flow *richest_of_all(const struct rota *r)
+{
+    struct rota_party *most = NULL;
+    for (int c = MAIL_CLASS_COUNT - 1; c >= 0; c--) {
+        struct rota_party *p = richest(r, c);
+        most = p != NULL && (most == NULL || giver_key(p) < giver_key(most)) ? p : most;
+    }
+    return most == NULL ? NULL : richest_of(most);
+}
+
+/* Whoever lacks its first two places gets them out of the reserve; when that is used up by others than the
+ * poor, these give some. */
+static void plan_poor(struct rota *r, const struct rota_room *room, struct plan *plan)
+{
+    for (int c = 0; c < MAIL_CLASS_COUNT; c++) {
+        list_foreach(p, &r->poor_parties[c], struct rota_party, poor)
+        {
+            struct rota_flow *from = giver_for(r, p);
+            from = from == NULL ? richest_of_all(r) : from;
+            if (from == NULL || plan->count == plan->most || r->poor_places >= reserve(room)) {
+                return;
+            }
+            note_move(r, plan, from, first_of(p));
+        }
+    }
+}
+
 /* What one class is given another one may lack. */
 static void plan_parties(struct rota *r, struct plan *plan)
 {
@@ -622,6 +657,9 @@ uint32_t rota_plan(struct rota *r, const struct rota_room *room, struct rota_flo
         return 0;
     }
     if (begin_plan(r)) {
+        if (left(room) == 0) {
+            plan_poor(r, room, &plan);
+        }
         plan_parties(r, &plan);
         plan_all_campaigns(r, &plan);
     }

@@ -26,7 +26,9 @@
  * weight(k) + 1 / v, v being the least weight of those of the class that wait; and of two campaigns
  * of a party the one that can give has at most one more. No flow gives of its last two places. A
  * class gives to a higher one that waits down to its floor, and to a lower one that waits up to
- * that one's.
+ * that one's. When all of the reserve is used up, and a party that waits has fewer than two places, whoever
+ * has most for its weight gives one, of whatever class, as long as parties with two places and fewer hold
+ * less than an eighth: so what is kept for them does not depend on what others hold.
  *
  * A choice and a change of a number cost a logarithm of the waiting flows, or nothing but a counter
  * while the flow does not wait; a plan costs a step for each party and, of those that give, for
@@ -61,6 +63,7 @@ struct rota {
     struct list poor_flows[MAIL_CLASS_COUNT], poor_parties[MAIL_CLASS_COUNT];
     struct heap giving[MAIL_CLASS_COUNT]; /* during a plan: parties that have places to give */
     uint32_t active[MAIL_CLASS_COUNT]; /* places */
+    uint32_t poor_places; /* of parties that have no more than two */
     uint32_t waiting_flows;
     uint32_t floor;              /* percent */
     struct rota_party **chains;  /* [chain_count], a power of 2 or 0 */

@@ -80,7 +80,7 @@ static void begin(struct world *w)
     static const char *const names[TENANTS] = {"a", "b", "c", "d", "e", "f", "g", "h"};
     rota_init(&w->rota);
     w->rota.floor = draw(w, 51);
-    w->room = (struct rota_room){.places = 1 + draw(w, PLACES)};
+    w->room = (struct rota_room){.places = 1 + draw(w, draw(w, 2) == 0 ? 80 : PLACES)};
     w->count = 2 + draw(w, FLOWS - 1);
     for (uint32_t t = 0; t < TENANTS; t++) {
         w->weights[t] = 1 + draw(w, draw(w, 4) == 0 ? 1000 : 5);
@@ -163,6 +163,27 @@ static void check_classes(const struct world *w, uint32_t h)
     }
 }
 
+/* The places of parties that have no more than two. */
+static uint32_t held_by_poor(const struct world *w)
+{
+    uint32_t held = 0;
+    for (uint32_t i = 0; i < w->count; i++) {
+        held += held_by_party(w, i) <= 2 ? w->flows[i].active : 0;
+    }
+    return held;
+}
+
+/* Of flow h, which could give: whoever waits and has fewer than two places lacks them only when others that
+ * have no more hold the eighth that is kept for them. */
+static void check_poor(const struct world *w)
+{
+    for (uint32_t v = 0; v < w->count; v++) {
+        if (rota_is_waiting(&w->flows[v]) && held_by_party(w, v) < 2) {
+            REQUIRE(held_by_poor(w) >= w->room.places / 8);
+        }
+    }
+}
+
 static void check(const struct world *w)
 {
     if (rota_has_room(&w->room)) {
@@ -171,6 +192,7 @@ static void check(const struct world *w)
     for (uint32_t h = 0; h < w->count; h++) {
         if (could_give(w, h)) {
             check_classes(w, h);
+            check_poor(w);
         }
         for (uint32_t v = 0; v < w->count; v++) {
             if (h != v && could_give(w, h) && rota_is_waiting(&w->flows[v])) {
