@@ -46,6 +46,9 @@ static unsigned forms_of_header(const struct key_ring *ring, struct slice text)
 {
     struct dkim_header header;
     struct from_domains from;
+    if (ring != NULL && ring->is_one_form) {
+        return ring->forms; /* whatever From says, unless it cannot be read and nothing signs it */
+    }
     if (ring == NULL || dkim_header_parse(text, &header) != 0) {
         return 0;
     }

@@ -305,6 +305,9 @@ static int index_keys(struct key_ring *ring)
     }
     sort(ring->senders, ring->sender_count);
     sort(ring->domains, ring->count);
+    size_t for_all;
+    (void)ring_domain_find(ring->senders, ring->sender_count, SLICE("*"), &for_all);
+    ring->is_one_form = for_all > 0 && (ring->forms & (ring->forms - 1)) == 0;
     return 0;
 }
 

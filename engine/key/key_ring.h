@@ -40,7 +40,8 @@ struct key_ring {
     struct ring_domain *domains; /* those in the titles; likewise */
     struct ring_domain *owners;  /* from_domains of tenants; likewise */
     size_t owner_count;
-    unsigned forms; /* bits of enum dkim_canon: those of the body that any key asks for */
+    unsigned forms;   /* bits of enum dkim_canon: those of the body that any key asks for */
+    bool is_one_form; /* mail from any domain has a key, and all keys ask for the same form */
 };
 
 /* Read every key. All that is wrong is told with file and line, and so is what is weak.

@@ -59,6 +59,32 @@ static void a_section_becomes_a_key(void **state)
     key_files_fini(&f);
 }
 
+static void one_form_needs_a_key_for_all_mail(void **state)
+{
+    static const struct {
+        const char *text;
+        bool is_one_form;
+    } rows[] = {
+        {"dkim \"a._domainkey.x.test\" {\n key = \"@/a\" }\n", false},
+        {"dkim \"a._domainkey.x.test\" {\n key = \"@/a\" from_domains = {\"*\"} }\n", true},
+        {"dkim \"a._domainkey.x.test\" {\n key = \"@/a\" from_domains = {\"*\"} }\n"
+         "dkim \"b._domainkey.x.test\" {\n key = \"@/a\" }\n",
+         true},
+        {"dkim \"a._domainkey.x.test\" {\n key = \"@/a\" from_domains = {\"*\"} }\n"
+         "dkim \"b._domainkey.x.test\" {\n key = \"@/a\" canonicalization = \"relaxed/simple\" }\n",
+         false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct key_files f;
+        key_files_init(&f);
+        put_ed25519(&f, "a");
+        assert_int_equal(key_files_load(&f, rows[i].text, NULL), 0);
+        assert_int_equal(f.ring->is_one_form, rows[i].is_one_form);
+        key_files_unload(&f);
+        key_files_fini(&f);
+    }
+}
+
 static void without_sections_there_is_no_ring(void **state)
 {
     struct key_files f;
@@ -153,6 +179,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_section_becomes_a_key),
+        cmocka_unit_test(one_form_needs_a_key_for_all_mail),
         cmocka_unit_test(without_sections_there_is_no_ring),
         cmocka_unit_test(parsed_keys_outlive_a_reload),
         cmocka_unit_test(each_bad_key_is_named),
