@@ -1,8 +1,8 @@
 /* The thread that signs, between one that submits and those that get what it passes on: whose turn it is,
- * once a message, keys that go, no memory, a spool that is away, and the end. dkim_sign is wrapped
- * (meson.build), so that it can fail. */
-#include "engine/signer/signer.h"
-
+ * once a message, keys that go, no memory, a spool that is away, and the end. dkim_sign and
+ * spool_reader_begin are wrapped (meson.build), so that they can fail. */
+#include "base/clock.h"
+#include "base/error.h"
 #include "base/packed.h"
 #include "base/post.h"
 #include "base/rcu.h"
@@ -11,6 +11,7 @@
 #include "engine/post/message.h"
 #include "engine/post/result.h"
 #include "engine/post/signing.h"
+#include "engine/signer/signer.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "tests/unit/dkim_keys.h"
@@ -52,6 +53,23 @@ int __wrap_dkim_sign(const struct dkim_key *key, const struct dkim_terms *terms,
         return -ENOMEM;
     }
     return __real_dkim_sign(key, terms, header, body_hash, out);
+}
+
+/* --- a spool that is being opened again -------------------------------------------------------- */
+
+static _Atomic int refusals; /* of the next passes of a reader */
+static _Atomic int passes;   /* that readers have asked for */
+
+int __real_spool_reader_begin(struct spool_reader *r);
+int __wrap_spool_reader_begin(struct spool_reader *r);
+int __wrap_spool_reader_begin(struct spool_reader *r)
+{
+    atomic_fetch_add_explicit(&passes, 1, memory_order_relaxed);
+    if (atomic_load_explicit(&refusals, memory_order_relaxed) > 0) {
+        atomic_fetch_sub_explicit(&refusals, 1, memory_order_relaxed);
+        return ERR_AGAIN;
+    }
+    return __real_spool_reader_begin(r);
 }
 
 /* --- the bed ---------------------------------------------------------------------------------- */
@@ -184,8 +202,9 @@ static uint64_t seals_of(enum seal_result result)
 static void urgent_mail_goes_first_and_the_oldest_at_each_fourth_place(void **state)
 {
     (void)state;
-    static const uint32_t flags[] = {SPOOL_FLAG_BULK,   SPOOL_FLAG_BULK,   0, SPOOL_FLAG_URGENT,
-                                     SPOOL_FLAG_URGENT, SPOOL_FLAG_URGENT, SPOOL_FLAG_URGENT};
+    static const uint32_t flags[] = {SPOOL_FLAG_BULK,   SPOOL_FLAG_BULK,   0,
+                                     SPOOL_FLAG_URGENT, SPOOL_FLAG_URGENT, SPOOL_FLAG_URGENT,
+                                     SPOOL_FLAG_URGENT};
     static const uint64_t order[] = {4, 5, 6, 1, 7, 3, 2};
     enum { COUNT = sizeof(order) / sizeof(order[0]) };
     struct message *messages[COUNT];
@@ -251,8 +270,8 @@ static void what_is_passed_on_without_keys_stays_unsigned(void **state)
     assert_true(signing_fields(other->signing).len > 0);
     assert_true(slice_eq(signing_event(other->signing),
                          SLICE(",\"dkim\":\"signed\",\"dkim_keys\":[\"s._domainkey.x.test\"]")));
-    assert_true(slice_eq(signing_note(other->signing),
-                         SLICE("DKIM: signed, by s._domainkey.x.test")));
+    assert_true(
+        slice_eq(signing_note(other->signing), SLICE("DKIM: signed, by s._domainkey.x.test")));
     assert_int_equal(seals_of(SEAL_NO_KEY), 1);
     assert_int_equal(seals_of(SEAL_SIGNED), 1);
     message_put(m);
@@ -301,6 +320,33 @@ static void content_that_cannot_be_read_does_not_hold_it_up(void **state)
     message_put(m);
 }
 
+/* Nothing has happened to the message meanwhile: it keeps its turn, has no result, and is signed once. The
+ * spool is asked again after a pause, and not all the time. */
+static void a_spool_that_is_away_is_asked_again_after_a_pause(void **state)
+{
+    (void)state;
+    struct message *m = message_new_of(1, 0, true), *other = message_new_of(2, 0, false);
+    struct letter letter;
+    submit(m, 0);
+    submit(other, 0);
+    atomic_store_explicit(&refusals, 3, memory_order_relaxed);
+    atomic_store_explicit(&passes, 0, memory_order_relaxed);
+    const usec_t begin = clock_mono();
+    start();
+    assert_int_equal(take_submitted(0), 1);
+    assert_true(clock_mono() - begin >= 3 * 20 * USEC_PER_MSEC);
+    assert_int_equal(take_submitted(0), 2);
+    assert_int_equal(atomic_load_explicit(&passes, memory_order_relaxed), 4);
+    assert_true(signing_fields(m->signing).len > 0 && signing_fields(other->signing).len > 0);
+    assert_int_equal(seals_of(SEAL_SIGNED), 2);
+    assert_int_equal(seals_of(SEAL_FAILED), 0);
+    post_assert_owner(&bed.writer);
+    assert_false(post_take(&bed.writer, &letter));
+    signer_stop(bed.signer);
+    message_put(m);
+    message_put(other);
+}
+
 /* --- the end ---------------------------------------------------------------------------------- */
 
 /* Letters that nobody took are freed with the signer, with their references; under a sanitizer a leak
@@ -325,14 +371,16 @@ static void what_waits_at_the_end_is_dropped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            urgent_mail_goes_first_and_the_oldest_at_each_fourth_place, bed_up, bed_down),
+        cmocka_unit_test_setup_teardown(urgent_mail_goes_first_and_the_oldest_at_each_fourth_place,
+                                        bed_up, bed_down),
         cmocka_unit_test_setup_teardown(each_message_is_signed_once_and_goes_to_its_scheduler,
                                         bed_up, bed_down),
         cmocka_unit_test_setup_teardown(what_is_passed_on_without_keys_stays_unsigned, bed_up,
                                         bed_down),
         cmocka_unit_test_setup_teardown(without_memory_a_message_has_no_result, bed_up, bed_down),
         cmocka_unit_test_setup_teardown(content_that_cannot_be_read_does_not_hold_it_up, bed_up,
+                                        bed_down),
+        cmocka_unit_test_setup_teardown(a_spool_that_is_away_is_asked_again_after_a_pause, bed_up,
                                         bed_down),
         cmocka_unit_test_setup_teardown(what_waits_at_the_end_is_dropped, bed_up, bed_down),
     };
