@@ -78,6 +78,18 @@ def signatures(daemon):
     return int(next(line for line in metrics(daemon) if line.startswith('sluice_dkim_signatures_total ')).split()[1])
 
 
+def thread_seconds(pid):
+    """CPU seconds of the threads by the first word of their names."""
+    found = {}
+    for task in os.listdir(f'/proc/{pid}/task'):
+        with open(f'/proc/{pid}/task/{task}/stat', encoding='ascii') as stat:
+            head, tail = stat.read().rsplit(')', 1)
+        name = head.split('(', 1)[1].split()[0]
+        fields = tail.split()
+        found[name] = found.get(name, 0) + (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+    return found
+
+
 def metrics(daemon):
     connection = Connection(daemon)
     connection.request('GET', '/metrics')
@@ -159,6 +171,30 @@ def test_a_message_of_very_many_recipients_is_signed_once(place, keys):
     assert len({m.body for m in receiver.messages}) == 1
     assert keys.signers(receiver.messages[0].body) == [RSA, ED]
     assert sealed(daemon) == {'signed': 1} and signatures(daemon) == 2
+    daemon.stop()
+
+
+def test_no_250_waits_for_a_signature(place, keys):
+    """Sixteen signatures of a key of 3,072 bits each message, ten milliseconds and more: most are made behind the last 250, and by
+    none of the threads that speak to clients and receivers."""
+    count = 30
+    receiver = place.receiver()
+    section = keys.make('k0._domainkey.sender.test', 3072)
+    record = keys.records[b'k0._domainkey.sender.test.']
+    dkims = {f'k{number}._domainkey.sender.test': section for number in range(16)}
+    keys.records.update({name.encode() + b'.': record for name in dkims})
+    daemon = place.sluice(dkims=dkims, options={'dkim_threads': 1}, routes={'*': ('smtp', receiver.nexthop)})
+    with Client(daemon) as client:
+        client.ehlo()
+        for number in range(count):
+            client.say('MAIL FROM:<a@sender.test>', 250)
+            client.say(f'RCPT TO:<r{number}@x.test>', 250)
+            client.data(message())
+    assert signatures(daemon) < 16 * count // 2
+    receiver.wait(count, 120)
+    assert len(keys.signers(receiver.messages[-1].body)) == 16 and sealed(daemon) == {'signed': count}
+    used = thread_seconds(daemon.process.pid)
+    assert used['signer'] > 0.2 and used['worker'] < used['signer'] / 2, used
     daemon.stop()
 
 
