@@ -39,6 +39,7 @@ struct log_keeper {
     uint64_t first;         /* place; only what lies in front of it was purged in order */
     uint64_t reported;      /* serial up to which the replica knows of acknowledgements */
     bool is_open, is_ended; /* ended: somebody else writes it */
+    bool has_vanished;      /* which is a loss if the log is ours yet */
     usec_t next_try, next_look;
     usec_t paused;  /* nothing is sent before; a frame could not be stored */
     int complained; /* error of the last complaint; 0: none */
@@ -129,6 +130,10 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
     if (err == 0 && may_create && k->node.spool == 0) {
         err = log_owner_reserve(k->node.module, client, number);
     }
+    if (err == 0 && k->has_vanished) {
+        log_error("log: the servers have lost it; all mail is told to them anew");
+        k->has_vanished = false;
+    }
     err = err != 0 ? err : find_stream(k, &state);
     err = err != 0 ? err : log_owner_last_epoch(k->module, k->log, &state, &last);
     err =
@@ -210,9 +215,10 @@ static void tell_replica(struct log_keeper *k)
     }
 }
 
+/* By a loss, or somebody has taken it over, read it and removed it: begin_epoch finds out. */
 static void stream_vanished(struct log_keeper *k)
 {
-    log_error("log: the servers have lost it; all mail is told to them anew");
+    k->has_vanished = true;
     log_prefix_vanished(&k->prefix);
 }
 

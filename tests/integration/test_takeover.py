@@ -212,6 +212,7 @@ def test_standing_still(nodes):
     a.wait_log('has taken its mail over')
     until(lambda: a.log().count('log: it works') == 2, a.log, 30)
     assert received(b) == sorted(f'r{i}@x.test' for i in range(20)) and a.query('messages') == []
+    assert 'the servers have lost' not in a.log()
 
 
 def test_servers_gone(nodes, nats):
