@@ -20,6 +20,7 @@ struct signing {
     uint8_t forms; /* bits of enum dkim_canon: of which `hashes` has the body's hash */
     uint8_t hashes[SPOOL_SIGNING_FORMS][SPOOL_SIGNING_HASH_BYTES];
     bool is_done;   /* the signer has looked at it, whatever came of it */
+    uint8_t result; /* then: enum seal_result */
     bool is_stored; /* the tables have it as it is */
     uint64_t mark;  /* as in struct spool_signing, as the following ones */
     usec_t signed_at, expires;

@@ -372,6 +372,7 @@ static int seal_one(struct seal *s, const struct seal_job *job, enum seal_result
     }
     if (m->signing != NULL) {
         tell_seal(m->signing, *ret, &choice);
+        m->signing->result = (uint8_t)*ret;
         m->signing->is_done = true;
     }
     return 0;

@@ -170,9 +170,23 @@ static struct submission *take_from(struct line *line)
 
 /* --- a submission ------------------------------------------------------------------------------ */
 
+/* Some message with this result gave its place in memory back, and was or will be here twice. */
+static bool was_counted(struct engine *e, enum seal_result result)
+{
+    _Atomic uint32_t *again = &e->seals_again[result];
+    uint32_t left = atomic_load_explicit(again, memory_order_relaxed);
+    /* Figures alone; several signers may take one. */
+    while (left > 0 && !atomic_compare_exchange_weak_explicit(
+                           again, &left, left - 1, memory_order_relaxed, memory_order_relaxed)) {
+    }
+    return left > 0;
+}
+
 static void count_seal(struct engine *e, enum seal_result result, uint32_t signatures)
 {
-    atomic_fetch_add_explicit(&e->seals[result], 1, memory_order_relaxed);
+    if (!was_counted(e, result)) {
+        atomic_fetch_add_explicit(&e->seals[result], 1, memory_order_relaxed);
+    }
     if (signatures > 0) {
         atomic_fetch_add_explicit(&e->signatures, signatures, memory_order_relaxed);
     }
@@ -203,6 +217,7 @@ static int leave_unsigned(struct message *m)
         return -ENOMEM;
     }
     signing_tell(m->signing, slice_of(seal_result_text(SEAL_NO_KEY)), NULL, 0);
+    m->signing->result = SEAL_NO_KEY;
     m->signing->is_done = true;
     return 0;
 }

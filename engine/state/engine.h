@@ -141,6 +141,8 @@ struct engine {
     _Atomic uint64_t suppressed_refused; /* likewise, that intake refused */
     _Atomic uint64_t suppressions_added, suppressions_removed;
     _Atomic uint64_t seals[SEAL_RESULT_COUNT]; /* messages, by what became of their signatures */
+    _Atomic uint32_t seals_again[SEAL_RESULT_COUNT]; /* of these, that left memory and come again:
+                                                      * so many are not counted then */
     _Atomic uint64_t signatures;               /* that keys made */
     _Atomic uint64_t heard[5];     /* messages for us by what they were; by enum heard_kind */
     _Atomic uint64_t tls_left_out; /* sessions in no report about TLS, for want of room */

@@ -21,6 +21,7 @@
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
+#include "engine/post/signing.h"
 #include "engine/replica/replica.h"
 #include "engine/reply/reply_set.h"
 #include "engine/spool/spool_store.h"
@@ -157,6 +158,10 @@ static void take_given_way(struct spool_writer *w, struct message *m, uint32_t c
         return;
     }
     m->is_returned = true;
+    if (m->signing != NULL && m->signing->is_done) { /* its fields go with it, and are made anew */
+        atomic_fetch_add_explicit(&w->engine->seals_again[m->signing->result], 1,
+                                  memory_order_relaxed);
+    }
     if (list_is_linked(&m->account.journaled)) {
         journaled_take_back(&w->journaled, m, clock_mono());
     }

@@ -2,6 +2,8 @@
 turn, as the engine passes them to the scheduler; after a restart and by a reload too. It is the order
 of deliveries that is looked at, never time: all mail is in the scheduler before the first of it goes, and one
 connection carries one message at a time."""
+import os
+
 import pytest
 
 from support import exposition
@@ -9,6 +11,7 @@ from support.api import ask, get
 from support.client import Client, message
 from support.injection import post
 from support.reloading import reload
+from support.signing_key import make_signing_key
 from support.wait import until
 
 LISTENER = {'tenant_header': 'X-Tenant', 'campaign_header': 'X-Campaign', 'class_header': 'X-Class'}
@@ -270,7 +273,9 @@ def test_places_are_given_back(place, order, receiver, way):
         return order(verb, argument, session)
     receiver.answers = answers
     backoff = '1h' if way == 'flushed' else '2s'
-    daemon = daemon_of(place, receiver, {'late': {'weight': 2}},
+    key = os.path.join(place.subfolder('keys'), 'key')
+    make_signing_key(key)
+    daemon = daemon_of(place, receiver, {'late': {'weight': 2}}, dkims={'s._domainkey.sender.test': {'key': key}},
                        options={'message_active_limit': 40, 'minimal_backoff_time': backoff,
                                 'maximal_backoff_time': backoff, 'queue_run_delay': '1s'})
     if is_tried:
@@ -308,6 +313,10 @@ def test_places_are_given_back(place, order, receiver, way):
     assert len(set(order.came)) == 180
     until(lambda: len(daemon.of('Delivery')) == 180 and daemon.totals()['active'] == 0, daemon.totals, 30)
     assert len(daemon.of('TransientFailure')) == tried
+    if not is_tried and way != 'resumed':
+        # What left memory and came again was signed again, and is counted once.
+        sealed = exposition.parse(get(daemon, '/metrics').body)
+        assert exposition.value(sealed, 'sluice_dkim_messages_total', result='signed') == 180
 
 
 def given_back(daemon):

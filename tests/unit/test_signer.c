@@ -248,6 +248,34 @@ static void each_message_is_signed_once_and_goes_to_its_scheduler(void **state)
     signer_stop(bed.signer);
 }
 
+/* Messages that leave memory for others are signed again when they come again, and count once. */
+static void what_comes_again_is_counted_once(void **state)
+{
+    (void)state;
+    struct message *m = message_new_of(1, 0, false), *again = message_new_of(1, 0, false),
+                   *other = message_new_of(2, 0, false);
+    start();
+    submit(m, 0);
+    flush();
+    assert_int_equal(take_submitted(0), 1);
+    assert_int_equal(m->signing->result, SEAL_SIGNED);
+    atomic_store_explicit(&bed.engine.seals_again[SEAL_SIGNED], 1, memory_order_relaxed);
+    submit(again, 0);
+    submit(other, 0);
+    flush();
+    assert_int_equal(take_submitted(0), 1);
+    assert_int_equal(take_submitted(0), 2);
+    assert_true(signing_fields(again->signing).len > 0);
+    assert_int_equal(seals_of(SEAL_SIGNED), 2);
+    assert_int_equal(atomic_load_explicit(&bed.engine.seals_again[SEAL_SIGNED], memory_order_relaxed), 0);
+    assert_int_equal(atomic_load_explicit(&bed.engine.signatures, memory_order_relaxed), 3);
+    message_put(m);
+    message_put(again);
+    message_put(other);
+    signer_stop(bed.signer);
+    atomic_store_explicit(&bed.engine.signatures, 0, memory_order_relaxed);
+}
+
 /* --- what goes wrong -------------------------------------------------------------------------- */
 
 static void what_is_passed_on_without_keys_stays_unsigned(void **state)
@@ -375,6 +403,7 @@ int main(void)
                                         bed_up, bed_down),
         cmocka_unit_test_setup_teardown(each_message_is_signed_once_and_goes_to_its_scheduler,
                                         bed_up, bed_down),
+        cmocka_unit_test_setup_teardown(what_comes_again_is_counted_once, bed_up, bed_down),
         cmocka_unit_test_setup_teardown(what_is_passed_on_without_keys_stays_unsigned, bed_up,
                                         bed_down),
         cmocka_unit_test_setup_teardown(without_memory_a_message_has_no_result, bed_up, bed_down),
