@@ -6,18 +6,26 @@
  * destination whose quota is used up all that waits for it. When the
  * excess of all is more than a quarter of the places, those that have most of it give up the youngest
  * mail, down to seven eighths of that: so a step for each destination of a set is made once for many
- * entries. */
+ * entries. Where flows take turns each destination gives up mail of the flow that has most waiting for its weight, so
+ * that the little that others have there stays. */
 #include "sched/place/shed.h"
 
+#include "sched/job.h"
 #include "sched/place/site.h"
 #include "sched/terms.h"
 #include "sched/transport.h"
+#include "sched/turn.h"
 
 #include <assert.h>
 #include <math.h>
 
 #define NEAR     (30 * USEC_PER_SEC)   /* what goes within that is kept */
 #define TURN_MAX (3600 * USEC_PER_SEC) /* beyond that nobody knows what the lane will do */
+
+enum {
+    PARTS = 16,  /* of what a flow has at a destination: so many leave at a time */
+    LOOKS = 256, /* entries, for the youngest of a flow */
+};
 
 /* Messages a second that a lane may send; HUGE_VAL: no bound, or not known yet. */
 static double rate_of(const struct sched *s, const struct site_lane *l)
@@ -204,6 +212,13 @@ static usec_t next_turn(const struct sched *s, usec_t *turn, double rate)
     return *turn;
 }
 
+/* By what those that leave now come back. */
+struct shed_turns {
+    usec_t *turn; /* of the one that left last */
+    double rate;  /* messages a second from then on */
+    struct reason *reason;
+};
+
 static const struct sched_reason text_of_lanes = {
     "4.3.2", "its receiver takes less mail at a time than there is, its turn comes later"};
 static const struct sched_reason text_of_destinations = {
@@ -211,12 +226,44 @@ static const struct sched_reason text_of_destinations = {
 static const struct sched_reason text_of_owners = {
     "4.3.2", "its tenant may send less mail at a time than there is, its turn comes later"};
 
-/* The youngest entry of the destination, and what else its message has waiting there: entries of one
- * message leave in their order. Returns how many left. */
-static int64_t shed_youngest(struct sched *s, struct sched_destination *d, usec_t *turn,
-                             double rate, struct reason *reason)
+/* Of the flows that wait there, the one that has most waiting for its weight at the party, which its
+ * campaigns divide. NULL: flows do not take turns */
+static const struct stand *richest(const struct sched *s, const struct sched_destination *d)
 {
-    struct peer *p = list_last(&d->todo, struct sched_entry, place.link)->peer;
+    const struct stand *best = NULL;
+    double most = 0;
+    if (!flows_take_turns(s)) {
+        return NULL;
+    }
+    list_foreach(stand, &d->stands, const struct stand, in_destination)
+    {
+        const struct share *share = stand->share;
+        double has = (double)share->waiting * share->stake->waiting / share->flow->weight;
+        if (stand->waiting > 0 && has > most) {
+            best = stand;
+            most = has;
+        }
+    }
+    return best;
+}
+
+/* What the youngest message of the flow has waiting there, or, where many of others are younger, of any. */
+static struct peer *youngest(const struct sched_destination *d, const struct flow *f)
+{
+    const struct list *n = d->todo.prev;
+    for (int i = 0; i < LOOKS && n != &d->todo; i++, n = n->prev) {
+        const struct sched_entry *e = container_of(n, const struct sched_entry, place.link);
+        if (e->peer->job->flow == f) {
+            return e->peer;
+        }
+    }
+    return list_last(&d->todo, struct sched_entry, place.link)->peer;
+}
+
+/* Entries of one message leave in their order. Returns how many left. */
+static int64_t shed_peer(struct sched *s, struct peer *p, usec_t *turn, double rate,
+                         struct reason *reason)
+{
     int64_t count = 0;
     /* The peer may be gone with its last one. */
     for (bool is_last = false; !is_last; count++) {
@@ -227,9 +274,32 @@ static int64_t shed_youngest(struct sched *s, struct sched_destination *d, usec_
     return count;
 }
 
+/* The youngest message of the destination, of the flow that has most; where there are several, some of
+ * them, so that it is seldom looked for who that is. Returns how many entries left. */
+static int64_t shed_youngest(struct sched *s, struct sched_destination *d, int64_t most,
+                             struct shed_turns *turns)
+{
+    const struct stand *stand = richest(s, d);
+    if (stand == NULL) {
+        return shed_peer(s, list_last(&d->todo, struct sched_entry, place.link)->peer, turns->turn,
+                         turns->rate, turns->reason);
+    }
+    const struct flow *f = stand->share->flow; /* it is there while some of it waits here */
+    int64_t has = stand->waiting, part = 1 + has / PARTS, count = 0;
+    part = part < most ? part : most;
+    while (count < part && has > 0) {
+        struct peer *p = youngest(d, f);
+        bool is_its = p->job->flow == f;
+        int64_t left = shed_peer(s, p, turns->turn, turns->rate, turns->reason);
+        has -= is_its ? left : 0;
+        count += left;
+    }
+    return count;
+}
+
 /* The last destinations first, each its youngest, in turn. */
-static void shed_from_party(struct sched *s, struct shared_party *q, int64_t *left, double rate,
-                            struct reason *reason)
+static void shed_from_party(struct sched *s, struct shared_party *q, int64_t *left,
+                            struct shed_turns *turns)
 {
     bool did_shed = true;
     while (*left > 0 && did_shed) {
@@ -239,7 +309,7 @@ static void shed_from_party(struct sched *s, struct shared_party *q, int64_t *le
             if (*left > 0 && d->is_willing && d->waiting > 0) {
                 bool was_pinned = d->is_pinned;
                 d->is_pinned = true;
-                *left -= shed_youngest(s, d, &q->set->site->shed_turn, rate, reason);
+                *left -= shed_youngest(s, d, *left, turns);
                 d->is_pinned = was_pinned;
                 destination_settle(s, d);
                 did_shed = true;
@@ -254,6 +324,7 @@ static void shed_from(struct sched *s, struct lane_set *set, int64_t count)
     bool was_pinned = site->is_pinned;
     double rate = rate_of_set(s, set);
     struct reason *reason = reason_new(s, &text_of_lanes, true);
+    struct shed_turns turns = {&site->shed_turn, rate, reason};
     begin_turns(s, &site->shed_turn, set->wanted - count, rate);
     site->is_pinned = true;
     set->parties++; /* it stays while it is looked at */
@@ -262,7 +333,7 @@ static void shed_from(struct sched *s, struct lane_set *set, int64_t count)
         if (q->set == set && count > 0) {
             bool was_party_pinned = q->is_pinned;
             q->is_pinned = true;
-            shed_from_party(s, q, &count, rate, reason);
+            shed_from_party(s, q, &count, &turns);
             q->is_pinned = was_party_pinned;
             site_settle_party(s, &q->party);
         }
@@ -320,9 +391,10 @@ static void shed_from_destination(struct sched *s, struct terms *t, int64_t coun
     struct reason *reason = reason_new(s, &text_of_destinations, true);
     bool was_pinned = d->is_pinned;
     usec_t turn = t->quota_turn;
+    struct shed_turns turns = {&turn, HUGE_VAL, reason};
     d->is_pinned = true;
     while (count > 0 && d->waiting > 0) {
-        count -= shed_youngest(s, d, &turn, HUGE_VAL, reason);
+        count -= shed_youngest(s, d, count, &turns);
     }
     d->is_pinned = was_pinned;
     destination_settle(s, d);

@@ -84,6 +84,7 @@ unsigned shell_run(struct shell *h)
             h->deferred += a.index_count;
             h->reason = *a.reason;
             if (a.is_paced) {
+                h->away[h->paced] = a.message_id;
                 h->due[h->paced++] = a.due;
             }
         } else if (a.kind == SCHED_EXHAUSTED) {
@@ -126,6 +127,7 @@ void shell_send_to_many(struct shell *h, const char *name, uint32_t recipients)
         .recipients = r,
         .recipient_count = recipients,
         .owner = h->owner,
+        .flow = h->flow,
     };
     assert_int_equal(sched_submit(h->sched, &m, h->now), 0);
     shell_check(h);

@@ -24,7 +24,9 @@ struct shell {
     unsigned delivered, deferred, reused, exhausted, closed, resolved;
     struct sched_reason reason; /* of the last deferral */
     unsigned asked, returned, gone, paced;
-    usec_t due[DELIVERIES]; /* of those that were paced */
+    usec_t due[DELIVERIES];      /* of those that were paced */
+    uint64_t away[DELIVERIES];   /* which messages they were */
+    struct sched_flow_key flow;  /* of what is sent next */
     struct sched_loan ask;  /* the last one; its site stays valid while the site is there */
     void *asker;
     struct sched_units left; /* of the last RETURN or LANE_GONE */

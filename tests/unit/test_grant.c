@@ -469,6 +469,47 @@ static void what_waits_for_a_pace_does_not_fill_memory(void **state)
     shell_close(&h);
 }
 
+/* ... and what leaves it is of those that have most waiting there for their weights, however young the
+ * others' is. */
+static void who_has_most_leaves_memory_first(void **state)
+{
+    static struct shell h;
+    start(&h, 1);
+    h.config.message_recipient_limit = 400;
+    assert_int_equal(sched_reconfigure(h.sched, &h.config, h.now), 0);
+    assert_int_equal(shell_run(&h), 0);
+    struct sched_grant g = grant_of(&h, 1);
+    g.per_second = 2;
+    give(&h, g);
+    assert_int_equal(shell_run(&h), 1);
+    /* Tenants 1, 2 and 3; the second weighs 3, the third has little, and comes last. */
+    static const unsigned counts[] = {0, 300, 300, 20};
+    uint64_t first[5] = {0};
+    for (uint32_t t = 1; t <= 3; t++) {
+        h.flow.tenant = t;
+        first[t] = h.next_id + 1;
+        for (unsigned i = 0; i < counts[t]; i++) {
+            shell_send(&h, i % 2 == 0 ? "aa" : "bb");
+        }
+        sched_tenant_weight(h.sched, t, t == 2 ? 3 : 1, h.now);
+    }
+    first[4] = h.next_id + 1;
+    assert_int_equal(shell_run(&h), 0);
+    unsigned gone[4] = {0};
+    for (unsigned i = 0; i < h.paced; i++) {
+        for (uint32_t t = 1; t <= 3; t++) {
+            gone[t] += h.away[i] >= first[t] && h.away[i] < first[t + 1];
+        }
+    }
+    assert_int_equal(gone[3], 0);
+    assert_int_equal(gone[1] + gone[2], h.paced);
+    assert_true(h.paced >= 620 - 160);
+    /* What stays of the first two is as 1 to 3, but for a sixteenth of each that left at a time. */
+    double one = counts[1] - gone[1], three = (counts[2] - gone[2]) / 3.0;
+    assert_true(one < three * 1.25 + 2 && three < one * 1.25 + 2);
+    shell_close(&h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -487,6 +528,7 @@ int main(void)
         cmocka_unit_test(a_lane_that_goes_is_told),
         cmocka_unit_test(an_entry_that_comes_back_asks),
         cmocka_unit_test(what_waits_for_a_pace_does_not_fill_memory),
+        cmocka_unit_test(who_has_most_leaves_memory_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
