@@ -14,8 +14,8 @@ void review_init(struct review *r, struct engine *engine)
     *r = (struct review){.engine = engine};
 }
 
-/* Its receiver may take more by now than it did in the run that reckoned the turns. What it does not
- * take leaves memory again, with the turn of this run. */
+/* More may go by now than when the turns were reckoned: an earlier run did so, or rates and quotas have changed.
+ * What cannot go leaves memory again, with a turn of now. */
 static void try_turns(struct sweeper *sweeper)
 {
     const struct selector all = {0};
@@ -23,7 +23,7 @@ static void try_turns(struct sweeper *sweeper)
     if (s != NULL) {
         sweeper_add(sweeper, s);
     } else {
-        log_error("out of memory: mail that left memory keeps the turn of an earlier run");
+        log_error("out of memory: mail that left memory keeps the turn that it has");
     }
 }
 
@@ -63,9 +63,13 @@ void review_take_sweep(struct review *r, const struct sweep *s, uint64_t wanted)
 }
 
 /* A reload changes routes and sources, so an order that held mail may not concern it any more. */
-static void note_settings(struct review *r)
+static void note_settings(struct review *r, struct sweeper *sweeper)
 {
-    uint64_t serial = settings_of(r->engine)->serial;
+    const struct settings *s = settings_of(r->engine);
+    uint64_t serial = s->serial;
+    if (s->rates_serial > r->serial) {
+        try_turns(sweeper);
+    }
     if (serial != r->serial && !order_book_is_empty(r->engine->orders)) {
         note_change(r);
         r->is_needed = true;
@@ -78,7 +82,7 @@ static void note_settings(struct review *r)
 void review_begin(struct review *r, struct sweeper *sweeper)
 {
     static const struct selector everything;
-    note_settings(r);
+    note_settings(r, sweeper);
     if (!r->is_needed || (sweeper_is_busy(sweeper) && !sweeper_is_waiting(sweeper))) {
         return;
     }

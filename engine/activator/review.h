@@ -38,7 +38,8 @@ void review_start(struct review *r, struct sweeper *sweeper);
 
 /* A sweep comes. wanted: of its letter */
 void review_take_sweep(struct review *r, const struct sweep *s, uint64_t wanted);
-/* Once a pass, before mail is judged: notices a reload, and begins a review that is needed. */
+/* Once a pass, before mail is judged: notices a reload, and begins a review that is needed; after one that
+ * changes rates or quotas, the sweep over what waits for its turn. */
 void review_begin(struct review *r, struct sweeper *sweeper);
 /* Once a pass, behind the sweeper: tells the order book when the review is done.
  *

@@ -22,7 +22,8 @@ enum sweep_kind {
     SWEEP_FLUSH,  /* deferred mail: tried now, not when it is due */
     SWEEP_APPLY,  /* all mail that some order may bounce or drop, scheduled mail included */
     SWEEP_TURNS, /* deferred mail that waits for its turn: a run before this one reckoned it, and who
-                     would call it back (schedule/absent.h) is gone with that run */
+                     would call it back (schedule/absent.h) is gone with that run; or a reload has changed
+                     what may go, of which nobody keeps what it sent away */
 };
 
 /* How far a sweep has come. Ids are remembered for a part of the mail at a time, by a hash of the id, so that

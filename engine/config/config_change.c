@@ -312,3 +312,48 @@ bool config_change_is_same_way(const struct config *a, const struct config *b, s
            is_same_section(CONFIG_SECTION_TRANSPORT, smtp, smtp + sizeof(x->smtp), x, y) &&
            has_same_levels(a, b, transport) && x->site_rollup == y->site_rollup;
 }
+
+/* --- rates ------------------------------------------------------------------------------------ */
+
+static bool is_rate(const struct config_option *o)
+{
+    return o->type == CONFIG_TYPE_RATE || o->type == CONFIG_TYPE_QUOTA ||
+           o->type == CONFIG_TYPE_QUOTAS;
+}
+
+/* a, b: as config_section_at gives them */
+static bool has_same_rates(enum config_section section, const void *a, const void *b)
+{
+    for (size_t i = 0; i < config_option_count; i++) {
+        const struct config_option *o = &config_options[i];
+        if (o->section == section && is_rate(o) &&
+            !config_value_equal(o, (const char *)a + o->offset, (const char *)b + o->offset)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Sections in another order count as others. */
+static bool have_same_rates(enum config_section section, const struct config *a,
+                            const struct config *b)
+{
+    size_t count = config_section_count(a, section);
+    bool is_same = count == config_section_count(b, section);
+    for (size_t i = 0; is_same && i < count; i++) {
+        is_same = strcmp(config_section_title(a, section, i),
+                         config_section_title(b, section, i)) == 0 &&
+                  has_same_rates(section, config_section_at(a, section, i),
+                                 config_section_at(b, section, i));
+    }
+    return is_same;
+}
+
+bool config_change_has_rates(const struct config *a, const struct config *b,
+                             const struct config_receiver_change *receivers)
+{
+    return receivers->has_members || receivers->has_limits ||
+           !have_same_rates(CONFIG_SECTION_TENANT, a, b) ||
+           !have_same_rates(CONFIG_SECTION_SOURCE, a, b) ||
+           !have_same_rates(CONFIG_SECTION_TRANSPORT, a, b);
+}

@@ -52,6 +52,11 @@ struct config_receiver_change {
 MUST_USE int config_change_receivers(const struct config *a, const struct config *b,
                                      struct config_receiver_change *ret);
 
+/* Whether some rate or quota of a tenant, a source or a transport is another one in the second, or some
+ * limit of a provider or a domain, as config_change_receivers says. */
+MUST_USE bool config_change_has_rates(const struct config *a, const struct config *b,
+                                      const struct config_receiver_change *receivers);
+
 /* Whether the transport connects by the second as by the first: client options, sources, and the
  * TLS levels of its destinations. Passwords and files are not looked into; of providers and domains
  * config_change_receivers tells.

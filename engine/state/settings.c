@@ -273,6 +273,9 @@ static int count_generations(struct settings *s, const struct settings *before)
     struct config_receiver_change receivers = {0};
     int err = before == NULL ? 0 : config_change_receivers(before->config, s->config, &receivers);
     bool has_changed = receivers.has_members || receivers.has_ways;
+    bool has_rates =
+        before != NULL && config_change_has_rates(before->config, s->config, &receivers);
+    s->rates_serial = before == NULL || has_rates ? s->serial : before->rates_serial;
     s->transport_count = s->config->transport_count;
     s->generations = calloc(s->transport_count + 1, sizeof(*s->generations));
     for (size_t i = 0; s->generations != NULL && i < s->transport_count; i++) {

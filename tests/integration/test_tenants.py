@@ -99,6 +99,25 @@ def test_reload_while_mail_waits(place):
     assert {e['num_attempts'] for e in daemon.of('Delivery')} == {1}
 
 
+@pytest.mark.parametrize('whose', ['tenant', 'transport'])
+def test_reload_while_mail_is_away(place, whose):
+    """What a quota has sent out of memory, until a turn in an hour, comes as soon as there is more of it."""
+    receiver = place.receiver()
+
+    def by(quota):
+        limits = {'max_message_quota': quota}
+        return {'tenants': {'few': limits}} if whose == 'tenant' else {'transports': {'smtp': limits}}
+    daemon = place.sluice(listener=LISTENER, routes={'*': ('smtp', receiver.nexthop)},
+                          options={'message_active_limit': 40, 'message_recipient_limit': 40,
+                                   'minimal_backoff_time': '1h', 'maximal_backoff_time': '2h'}, **by('5/d'))
+    send(daemon, 60, 'few')
+    until(lambda: len(daemon.of('Delivery')) == 5 and daemon.totals()['deferred'] >= 30, daemon.totals, 30)
+    for name, sections in by('100/d').items():
+        setattr(daemon, name, sections)
+    reload(daemon)
+    until(lambda: len(daemon.of('Delivery')) == 60, daemon.totals, 30)
+
+
 def test_quota_over_midnight_and_a_restart(place):
     """So many a day of UTC, counted over a restart; the rest goes behind midnight and not before it."""
     times = Times()

@@ -43,6 +43,42 @@ static void expect_list(const char *text, const char *expected)
     config_free(started);
 }
 
+static bool has_rates(const char *a, const char *b)
+{
+    struct config *x = load(a), *y = load(b);
+    struct config_receiver_change receivers;
+    assert_int_equal(config_change_receivers(x, y, &receivers), 0);
+    bool has = config_change_has_rates(x, y, &receivers);
+    config_free(x);
+    config_free(y);
+    return has;
+}
+
+/* Each place where one may stand; nothing else is one. */
+static void rates_that_change(void **state)
+{
+    static const char *const with[] = {
+        "tenant t { max_message_rate = \"5/s\" }", "tenant t { max_recipient_rate = \"5/s\" }",
+        "tenant t { max_message_quota = \"5/d\" }", "domain d.x { max_message_rate = \"5/s\" }",
+        "domain d.x { max_message_quota = \"5/d\" }",
+        "provider p { domains = {d.y} site_message_rate = \"5/s\" }",
+        "source s { max_message_rate = \"5/s\" }", "source s { warmup = {\"5/d\"} since = \"2026-01-01\" }",
+        "transport c { max_connection_rate = \"5/s\" }"};
+    (void)state;
+    for (size_t i = 0; i < sizeof(with) / sizeof(*with); i++) {
+        char a[1024], b[1024];
+        (void)snprintf(a, sizeof(a), FIRST "%s\n", with[i]);
+        (void)snprintf(b, sizeof(b), FIRST "%s\n", with[i]);
+        assert_false(has_rates(a, b));
+        *strchr(strstr(b, "= \"5/") == NULL ? strstr(b, "{\"5/") : strstr(b, "= \"5/"), '5') = '6';
+        assert_true(has_rates(a, b));
+        assert_true(has_rates(a, FIRST));
+        assert_true(has_rates(FIRST, a));
+    }
+    assert_false(has_rates(FIRST "tenant t { weight = 2 }\n", FIRST "tenant t { weight = 3 }\n"));
+    assert_false(has_rates(FIRST, FIRST "hostname = other.example\n"));
+}
+
 static void what_needs_a_restart(void **state)
 {
     (void)state;
@@ -198,6 +234,7 @@ static void receivers_that_change(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rates_that_change),
         cmocka_unit_test(what_needs_a_restart),          cmocka_unit_test(what_needs_an_event_log),
         cmocka_unit_test(transports_keep_their_numbers), cmocka_unit_test(ways_of_connecting),
         cmocka_unit_test(receivers_that_change),
