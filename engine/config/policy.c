@@ -167,6 +167,12 @@ static struct policy *base_policy(const struct policy_table *t, uint32_t transpo
     return &t->policies[transport * (t->config->provider_count + 1) + provider];
 }
 
+static bool sets_option(const struct config_receiver *domain, const char *option)
+{
+    const struct config_option *o = config_option_find(CONFIG_SECTION_TRANSPORT, option);
+    return (domain->set >> config_option_receiver_bit(o) & 1) != 0;
+}
+
 /* What a domain says of concurrency, where its lanes have the windows of a provider. */
 static int bound_of(const struct config_receiver *domain)
 {
@@ -175,9 +181,7 @@ static int bound_of(const struct config_receiver *domain)
                           domain->options.sched.site_concurrency_limit};
     int least = 0;
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-        const struct config_option *o = config_option_find(CONFIG_SECTION_TRANSPORT, limits[i]);
-        bool is_set = (domain->set >> config_option_receiver_bit(o) & 1) != 0;
-        if (is_set && values[i] > 0 && (least == 0 || values[i] < least)) {
+        if (sets_option(domain, limits[i]) && values[i] > 0 && (least == 0 || values[i] < least)) {
             least = values[i];
         }
     }
@@ -187,9 +191,7 @@ static int bound_of(const struct config_receiver *domain)
 static void bound_rate(const struct config_receiver *domain, const char *option,
                        const struct rate_rule *rule, struct rate_rule *bound)
 {
-    const struct config_option *o = config_option_find(CONFIG_SECTION_TRANSPORT, option);
-    bool is_set = (domain->set >> config_option_receiver_bit(o) & 1) != 0;
-    if (is_set && is_smaller(rule, bound)) {
+    if (sets_option(domain, option) && is_smaller(rule, bound)) {
         *bound = *rule;
     }
 }
@@ -412,10 +414,8 @@ const struct policy *policy_of(const struct policy_table *t, uint32_t transport,
 enum config_tls_level policy_tls_level(const struct router *r, const struct policy *p,
                                        struct slice nexthop)
 {
-    static const char *const option = "smtp_tls_security_level";
-    const struct config_option *o = config_option_find(CONFIG_SECTION_TRANSPORT, option);
     const struct config_receiver *d = p->domain_section;
-    if (d != NULL && (d->set >> config_option_receiver_bit(o) & 1) != 0) {
+    if (d != NULL && sets_option(d, "smtp_tls_security_level")) {
         return d->options.smtp.smtp_tls_security_level;
     }
     enum config_tls_level level = router_route_level(r, p->transport, nexthop);
