@@ -13,6 +13,7 @@ enum {
     SESSION_BYTES = 1024, /* about the bytes of one session, for which room is made
                                    * before it begins */
     GUESTS_MAX = 64,      /* other destinations that one session is known by */
+    HASHES_BYTES = GUESTS_MAX * sizeof(uint64_t),
 };
 
 struct flight_recorder *flight_recorder_new(size_t budget, uint64_t seed)
@@ -141,6 +142,15 @@ static struct flight *flight_new(const struct flight_names *names, usec_t now, s
     return f;
 }
 
+static void forget_hashes(struct flight *f)
+{
+    if (f->guest_hashes != NULL) {
+        *f->dialogue.budget += HASHES_BYTES;
+        free(f->guest_hashes);
+        f->guest_hashes = NULL;
+    }
+}
+
 static void forget_why(struct flight *f)
 {
     if (f->why != NULL) {
@@ -156,6 +166,7 @@ void flight_free(struct flight *f)
     list_remove(&f->link);
     list_remove(&f->idle);
     forget_why(f);
+    forget_hashes(f);
     dialogue_fini(&f->dialogue);
     *budget += sizeof(*f) + names_bytes(f);
     free(f);
@@ -360,6 +371,7 @@ static void detach(struct flight_recorder *r, struct flight *f)
     }
     mask(f);
     dialogue_shrink(&f->dialogue);
+    forget_hashes(f);
     keep_flight(r, f->to, f);
 }
 
@@ -449,6 +461,30 @@ static void keep_excerpt(struct flight_recorder *r, struct flight *f)
     keep_flight(r, f->to, copy);
 }
 
+static bool has_hash(const struct flight *f, uint64_t hash)
+{
+    for (uint32_t i = 0; f->guest_hashes != NULL && i < GUESTS_MAX; i++) {
+        if (f->guest_hashes[i] == hash) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Guests go in the order in which they came, so the oldest hash is that of the one which went. */
+static bool add_hash(struct flight_recorder *r, struct flight *f, uint64_t hash)
+{
+    if (f->guest_hashes == NULL && HASHES_BYTES <= r->left) {
+        f->guest_hashes = calloc(1, HASHES_BYTES);
+        r->left -= f->guest_hashes == NULL ? 0 : HASHES_BYTES;
+    }
+    if (f->guest_hashes == NULL) {
+        return false;
+    }
+    f->guest_hashes[f->next_hash++ % GUESTS_MAX] = hash;
+    return true;
+}
+
 /* A session is known by the destination that it began with, and by those whose mail came later. */
 void flight_carry(struct flight_recorder *r, struct flight *f, struct slice destination)
 {
@@ -456,20 +492,16 @@ void flight_carry(struct flight_recorder *r, struct flight *f, struct slice dest
         return;
     }
     uint64_t hash = hash_flight(r, f->transport, destination);
-    if (hash == f->to->hash) {
+    if (hash == f->to->hash || has_hash(f, hash)) {
         return;
-    }
-    list_foreach(g, &f->guests, struct flight_guest, of_flight)
-    {
-        if (g->to->hash == hash) {
-            return;
-        }
     }
     flight_resume(r, f); /* or making room could end it */
     make_recorder_room(r, SESSION_BYTES);
     struct flight_destination *to = find_or_add(r, f->transport, destination);
-    if (to != NULL) {
+    if (to != NULL && add_hash(r, f, hash)) {
         add_guest(r, f, to);
+    } else if (to != NULL) {
+        leave_destination(r, to);
     }
 }
 

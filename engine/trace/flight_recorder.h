@@ -39,6 +39,9 @@ struct flight {
     struct list idle;   /* linked while its connection is idle */
     struct list guests; /* other destinations whose mail it carried; none in a copy */
     uint32_t guest_count;
+    uint64_t *guest_hashes; /* of the latest guests, in turn; NULL: none, or it is over. Looked
+                             * through at each delivery, so they stand together */
+    uint32_t next_hash;
     struct flight_destination *to; /* NULL in a copy */
     struct flight **slot;          /* the connection's pointer to it; NULL: kept, or a copy */
     uint64_t session;
