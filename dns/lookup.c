@@ -70,8 +70,8 @@ struct lookup {
     struct dns_cache *cache;
     struct resolver_hooks hooks;
     uint32_t query_limit;
-    bool trusts_ad; /* every server is on loopback, or must_trust_ad */
-    bool must_trust_ad;
+    bool is_loopback; /* every server is there */
+    bool trusts_ad;   /* is_loopback, or the operator says so */
     /* owner thread only */
     bool is_stopping;
     bool uses_edns;
@@ -143,22 +143,22 @@ static int check_servers(struct lookup *l)
     if (servers == NULL) {
         return ERR_SYNTAX;
     }
-    l->trusts_ad = true; /* until one of the servers is not trusted */
+    l->is_loopback = true; /* until one of the servers is elsewhere */
     for (const struct ares_addr_port_node *s = servers; s != NULL; s = s->next) {
         server.family = s->family == AF_INET6 ? 6 : 4;
         memcpy(server.bytes, &s->addr, server.family == 6 ? 16 : 4);
-        l->trusts_ad = l->trusts_ad && ip_scope(&server) == IP_LOOPBACK;
+        l->is_loopback = l->is_loopback && ip_scope(&server) == IP_LOOPBACK;
     }
-    l->trusts_ad = l->trusts_ad || l->must_trust_ad;
     ares_free_data(servers);
     return 0;
 }
 
-static int open_channel(struct lookup *l, const struct dns_config *config)
+/* flags   ARES_FLAG_* beside those that are always set */
+static int open_channel(struct lookup *l, const struct dns_config *config, int flags)
 {
     char lookups[] = "b"; /* DNS only, no hosts file */
     struct ares_options options = {
-        .flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES | ARES_FLAG_EDNS,
+        .flags = ARES_FLAG_NOSEARCH | ARES_FLAG_NOALIASES | ARES_FLAG_EDNS | flags,
         .timeout = (int)(config->query_timeout / USEC_PER_MSEC),
         .tries = config->query_tries,
         .lookups = lookups,
@@ -184,6 +184,22 @@ static int open_channel(struct lookup *l, const struct dns_config *config)
     return err != 0 ? err : check_servers(l);
 }
 
+/* c-ares opens a socket for the first question and closes it with the last answer: a port that
+ * nobody can guess is much of what keeps forged answers out. To loopback nobody forges them, and the
+ * socket stays: six calls less a question. Where the servers are is known once c-ares has read
+ * them. */
+static int open_lookup(struct lookup *l, const struct dns_config *config)
+{
+    int err = open_channel(l, config, 0);
+    if (err == 0 && l->is_loopback) {
+        ares_destroy(l->channel);
+        l->channel = NULL;
+        err = open_channel(l, config, ARES_FLAG_STAYOPEN);
+    }
+    l->trusts_ad = l->is_loopback || config->trust_ad;
+    return err;
+}
+
 int lookup_new(const struct dns_config *config, struct dns_cache *cache,
                const struct resolver_hooks *hooks, struct lookup **ret)
 {
@@ -195,7 +211,6 @@ int lookup_new(const struct dns_config *config, struct dns_cache *cache,
     l->cache = dns_cache_get(cache);
     l->hooks = *hooks;
     l->query_limit = config->query_limit;
-    l->must_trust_ad = config->trust_ad;
     l->uses_edns = true;
     for (int i = 0; i < QUESTION_STATE_COUNT; i++) {
         list_init(&l->states[i]);
@@ -203,7 +218,7 @@ int lookup_new(const struct dns_config *config, struct dns_cache *cache,
     for (int i = 0; i < QUESTION_BUCKETS; i++) {
         list_init(&l->buckets[i]);
     }
-    int err = open_channel(l, config);
+    int err = open_lookup(l, config);
     if (err != 0) {
         lookup_free(l);
         return err;

@@ -324,6 +324,35 @@ static void test_socket_has_room(void **state)
     assert_true(size > usual);
 }
 
+static uint32_t open_sockets(void)
+{
+    uint32_t count = 0;
+    for (int i = 0; i < FAKE_WATCHES; i++) {
+        count += server.watches[i].fd >= 0;
+    }
+    return count;
+}
+
+/* To loopback it stays for the next question; elsewhere each has a port that nobody knows. */
+static void test_socket_stays_on_loopback(void **state)
+{
+    dns_rrset_put(ask("ok.test", DNS_TYPE_A));
+    assert_int_equal(open_sockets(), 1);
+    int fd = server.watches[0].fd;
+    dns_rrset_put(ask("x.wild.test", DNS_TYPE_A));
+    assert_int_equal(open_sockets(), 1);
+    assert_int_equal(server.watches[0].fd, fd);
+    static const char *servers[2] = {server.address, "192.0.2.53"};
+    struct dns_config two = config();
+    two.servers = servers;
+    two.server_count = 2;
+    lookup_free(lookup);
+    assert_int_equal(open_sockets(), 0);
+    open_with(&two);
+    dns_rrset_put(ask("y.wild.test", DNS_TYPE_A));
+    assert_int_equal(open_sockets(), 0);
+}
+
 static void test_authentic(void **state)
 {
     struct dns_rrset *set = ask("ok.test", DNS_TYPE_A);
@@ -388,8 +417,9 @@ int main(void)
         TEST(test_alias_that_stops),  TEST(test_without_edns),
         TEST(test_cache_and_sharing), TEST(test_forgotten_answer_is_cached),
         TEST(test_query_limit),       TEST(test_late_ones_do_not_count),
-        TEST(test_socket_has_room),   TEST(test_authentic),
-        TEST(test_bad_servers),       TEST(test_free_with_questions),
+        TEST(test_socket_has_room),   TEST(test_socket_stays_on_loopback),
+        TEST(test_authentic),         TEST(test_bad_servers),
+        TEST(test_free_with_questions),
     };
     rcu_start();
     rcu_join();
