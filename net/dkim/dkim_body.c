@@ -6,14 +6,26 @@
 #include <endian.h>
 #include <errno.h>
 #include <openssl/evp.h>
+#include <pthread.h>
 #include <string.h>
+
+/* libcrypto looks a function up by its name, under a lock, wherever it is not given one that was looked
+ * up before: 0.25 us of each body. It stays for as long as the process. */
+static pthread_once_t sha256_once = PTHREAD_ONCE_INIT;
+static EVP_MD *sha256;
+
+static void find_sha256(void)
+{
+    sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+}
 
 int dkim_body_init(struct dkim_body *b, enum dkim_canon canon)
 {
+    (void)pthread_once(&sha256_once, find_sha256);
     memset(b, 0, offsetof(struct dkim_body, staged));
     b->canon = canon;
     b->digest = EVP_MD_CTX_new();
-    if (b->digest == NULL || EVP_DigestInit_ex(b->digest, EVP_sha256(), NULL) != 1) {
+    if (b->digest == NULL || sha256 == NULL || EVP_DigestInit_ex(b->digest, sha256, NULL) != 1) {
         dkim_body_fini(b);
         return -ENOMEM;
     }
