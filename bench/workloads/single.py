@@ -34,6 +34,6 @@ def run(args):
     configured.relays(args)
     signed.relays(args)
     measure.check(args)
-    runs = measure.rounds(args, [Setting.of(args, **configured.setting(args, 1))], measure.THROUGHPUT, flow)
-    return measure.result(args, (TITLE, __doc__), measure.THROUGHPUT, runs,
-                          targets_of(args, TITLE))
+    figures = signed.figures(args)
+    runs = measure.rounds(args, [Setting.of(args, **configured.setting(args, 1))], figures, signed.measured(flow))
+    return measure.result(args, (TITLE, __doc__), figures, runs, targets_of(args, TITLE))
