@@ -23,6 +23,13 @@
 #define LOOK     (1 * USEC_PER_SEC)
 #define DOUBTFUL (200 * USEC_PER_MSEC) /* between two looks at the same place */
 
+/* nats-server 2.15 with sync_interval: always syncs a replicated stream when the servers snapshot what
+ * they agreed on, each 8 MB (jetstream_cluster.go, compactSizeMin), and keeps what came since in its own
+ * log. When the power of all fails after a purge of all that was synced, no server has a stream that is
+ * as long as its snapshot says, and none will lead. So what is behind a purge has such a snapshot, twice
+ * over. */
+#define PURGE_BEHIND (16u << 20)
+
 static_assert(CLUSTER_LOG_BYTES_MAX == LOG_FRAME_BYTES_MAX, "so every frame may be compressed");
 
 struct log_keeper {
@@ -37,6 +44,8 @@ struct log_keeper {
     struct buf fence;
     uint64_t made;          /* of the stream */
     uint64_t first;         /* place; only what lies in front of it was purged in order */
+    uint64_t purge;         /* place; what lies in front of it is of no use; 0: nothing is known */
+    uint64_t purge_bytes;   /* of the stream, from which on it may be purged; 0: not yet known */
     uint64_t reported;      /* serial up to which the replica knows of acknowledgements */
     bool is_open, is_ended; /* ended: somebody else writes it */
     bool has_vanished;      /* which is a loss if the log is ours yet */
@@ -158,6 +167,7 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
     log_prefix_init(&k->prefix, owner.epoch, place);
     k->first = k->made == state.made && k->first > state.first ? k->first : state.first;
     k->made = state.made;
+    k->purge = 0;
     k->reported = 0;
     k->is_open = true;
     k->node.spool = number;
@@ -296,22 +306,37 @@ static void look_there(struct log_keeper *k)
     free(found.data);
 }
 
+/* What is of no use is purged when PURGE_BEHIND bytes came behind it, or the log is half full. */
+static void purge(struct log_keeper *k, uint64_t bytes)
+{
+    if (k->purge_bytes == 0) {
+        k->purge_bytes = bytes + PURGE_BEHIND;
+    }
+    if (bytes < k->purge_bytes && bytes < k->node.max_bytes / 2) {
+        return;
+    }
+    uint64_t place = log_prefix_purge(&k->prefix, k->purge) + 1;
+    k->purge = 0;
+    k->first = place > k->first ? place : k->first;
+    k->next_look = 0; /* how much is left */
+    int err = k->module->purge(k->log, place);
+    if (err != 0) {
+        log_warning("log: what is not needed any more cannot be purged: %s; it will be with the "
+                    "next retelling",
+                    err_str(err));
+    }
+}
+
 static void watch_size(struct log_keeper *k)
 {
     struct cluster_log_state state;
     usec_t now = clock_mono();
-    uint64_t purge = replica_take_purge(k->replica);
-    if (purge != 0) {
-        purge = log_prefix_purge(&k->prefix, purge) + 1;
-        k->first = purge > k->first ? purge : k->first;
-        int err = k->module->purge(k->log, purge);
-        if (err != 0) {
-            log_warning("log: what is not needed any more cannot be purged: %s; it will be with "
-                        "the next retelling",
-                        err_str(err));
-        }
+    uint64_t useless = replica_take_purge(k->replica);
+    if (useless != 0) {
+        k->purge = useless;
+        k->purge_bytes = 0;
     }
-    if (now < k->next_look && purge == 0) {
+    if (now < k->next_look && useless == 0) {
         return;
     }
     k->next_look = now + LOOK;
@@ -320,6 +345,9 @@ static void watch_size(struct log_keeper *k)
         stream_vanished(k);
     } else if (err == 0) {
         replica_set_size(k->replica, state.bytes);
+        if (k->purge != 0) {
+            purge(k, state.bytes);
+        }
     }
 }
 

@@ -14,7 +14,7 @@ from support.nats import HASTE, NatsCluster, section
 from support.tools import Account, Sink, Source
 from support.wait import until
 from test_crash import FLOWS, LISTENER, LOAD, SEED, TENANTS
-from test_log import restore, wait_open
+from test_log import log_of, restore, wait_open
 
 POWER_CUTS = int(os.environ.get('POWER_CUTS', '2'))
 
@@ -92,6 +92,32 @@ def test_all_at_once(power, syncs):
     power.restore(daemon)
     there = restore(daemon, 'a')
     assert there == 110 if syncs else 10 <= there < 110, there
+
+
+def test_after_a_purge(power):
+    """All that the servers had synced of a log is of no use any more, when the power fails: what is behind it they have in their own log
+    only, and would not take it from there after a purge."""
+    receiver = power.place.receiver()
+    power.serve()
+    daemon = power.node('a', routes={'*': ('smtp', receiver.nexthop)})
+    daemon.start()
+    wait_open(daemon)
+    for i in range(11):  # 9 MB when compressed: they sync at 8, and begin another file
+        text = ''.join(f'{os.urandom(36).hex()}\r\n' for _ in range(22000))
+        submit(daemon, 'a@a.test', [f'passing{i}@x.test'], message(text=text))
+    daemon.wait_empty()
+    assert daemon.command('suspend', '--all', '--reason', 'x', '--here').returncode == 0
+    for i in range(10):
+        submit(daemon, 'a@a.test', [f'r{i}@x.test'], message())
+    assert daemon.stop() == 0
+    daemon.start()  # which tells the log all that is there anew; what is in front of that is of no use
+    wait_open(daemon)
+    until(lambda: not log_of(daemon)['retelling'], daemon.log)
+    time.sleep(1.5)  # in which it would be purged
+    submit(daemon, 'a@a.test', ['last@x.test'], message())
+    power.cut()
+    power.restore(daemon)
+    assert restore(daemon, 'a') == 11
 
 
 class Fate:
