@@ -703,11 +703,11 @@ void nodes_free(struct nodes *n)
     if (n == NULL) {
         return;
     }
+    if (n->module != NULL) {
+        n->module->close(client_of(n)); /* its watchers tell the taker too */
+    }
     taker_free(n->taker);
     log_keeper_free(n->log);
-    if (n->module != NULL) {
-        n->module->close(client_of(n));
-    }
     inbox_fini(&n->inbox);
     lessons_fini(&n->lessons);
     shared_orders_fini(&n->orders);

@@ -479,3 +479,27 @@ def test_log_never_made(nodes, nats):
     lose_spool(a)
     until(lambda: owner(nats, number) == f'1 2 {number_of(b, "b")} adopted', lambda: f'{owner(nats, number)}\n{b.log()}', 30)
     assert takeover_of(b)['messages'] == 0 and 'lost log' not in b.log()
+
+
+def test_stop_while_keys_change(nodes, nats):
+    """What others do to the keys of logs is told to a node until its connection is closed, and to nobody behind that."""
+    a = nodes('a')
+    start_all(a)
+    is_over = threading.Event()
+
+    def change():
+        client = NatsClient(nats.servers[0])
+        while not is_over.is_set():
+            for _ in range(200):
+                client.put('sluice_owner', '60000', b'1 1 60000 adopted')
+            client.settle()
+        client.close()
+    changers = [threading.Thread(target=change) for _ in range(4)]
+    for changer in changers:
+        changer.start()
+    try:
+        assert a.stop(30) == 0, a.log()
+    finally:
+        is_over.set()
+        for changer in changers:
+            changer.join()
