@@ -666,6 +666,7 @@ static bool wait_for_end(struct engine *e, const sigset_t *waited, const char *p
             if (becomes_next) {
                 break;
             }
+            drain_restart_failed(e, clock_mono());
             continue;
         }
         int signal_number =

@@ -195,14 +195,23 @@ usec_t drain_watch(struct clerk *k)
     return clock_mono() + DRAIN_LOOK;
 }
 
+void drain_restart_failed(struct engine *e, usec_t now_mono)
+{
+    static const usec_t pause = 10 * USEC_PER_SEC;
+    bool is_taken = atomic_load_explicit(&e->taken_by, memory_order_relaxed) != 0;
+    e->restart_again = is_taken ? now_mono + pause : 0;
+}
+
 enum drain_verdict drain_verdict(struct engine *e, usec_t now_mono)
 {
     enum { LOOKS = 3 };
-    if (atomic_exchange_explicit(&e->wants_restart, false, memory_order_relaxed)) {
+    bool wants_restart = atomic_exchange_explicit(&e->wants_restart, false, memory_order_relaxed);
+    if (wants_restart || (e->restart_again != 0 && now_mono >= e->restart_again)) {
+        e->restart_again = 0;
         return DRAIN_RESTART;
     }
     if (!is_draining(e)) {
-        return DRAIN_NONE;
+        return e->restart_again == 0 ? DRAIN_NONE : DRAIN_WAITS;
     }
     if (atomic_load_explicit(&e->empty_looks, memory_order_relaxed) >= LOOKS) {
         return DRAIN_EMPTY;

@@ -34,13 +34,16 @@ usec_t drain_watch(struct clerk *k);
 
 enum drain_verdict {
     DRAIN_NONE,  /* the daemon is not draining */
-    DRAIN_WAITS, /* mail is left, and time */
+    DRAIN_WAITS, /* mail is left, and time; or a restart is to be tried again */
     DRAIN_EMPTY,
     DRAIN_LATE,    /* the span is over */
     DRAIN_RESTART, /* somebody wants a restart; asked once */
 };
 /* Main. */
 enum drain_verdict drain_verdict(struct engine *e, usec_t now_mono);
+/* There cannot be a next process now, as the log says. When the mail here is another node's, nothing else
+ * helps, and it is to be tried again. Main. */
+void drain_restart_failed(struct engine *e, usec_t now_mono);
 
 /* Another node has our mail (number of its spool): nothing of ours is delivered any more, and this process
  * makes room for one with an empty spool. Any thread, again and again. */

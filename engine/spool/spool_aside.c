@@ -107,7 +107,9 @@ static int exchange(int fd, uint16_t number)
     char tables[32], journal[32];
     (void)snprintf(tables, sizeof(tables), "taken-%u.mdb", number);
     (void)snprintf(journal, sizeof(journal), "taken-%u.journal", number);
-    if (renameat(fd, "journal", fd, journal) != 0 && errno != ENOENT) {
+    /* What one that was interrupted has put there already stays. */
+    if ((linkat(fd, "journal", fd, journal, 0) != 0 && errno != ENOENT && errno != EEXIST) ||
+        (unlinkat(fd, "journal", 0) != 0 && errno != ENOENT)) {
         return -errno;
     }
     if (linkat(fd, SPOOL_DATA_FILE, fd, tables, 0) != 0 && errno != EEXIST) {

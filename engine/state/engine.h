@@ -156,6 +156,7 @@ struct engine {
     _Atomic int64_t lease_until;   /* see engine_set_lease */
     _Atomic uint16_t taken_by;     /* the spool that has our log now; 0: none; engine_run.c */
     _Atomic bool wants_restart;    /* main is to look: report/drain.h */
+    usec_t restart_again;          /* main: when that is to be tried again; 0: not */
     _Atomic int64_t drain_until;   /* monotonic: while it drains, when it ends at the latest */
     _Atomic uint32_t empty_looks;  /* while it drains: looks in a row that found nothing to send */
     _Atomic uint64_t active_messages;

@@ -215,6 +215,27 @@ def test_standing_still(nodes):
     assert 'the servers have lost' not in a.log()
 
 
+def test_restart_fails(nodes):
+    """Who was taken over and cannot start anew, as its configuration is wrong by now, does when it is right again."""
+    a, b = nodes('a'), nodes('b')
+    start_all(a, b)
+    hold(a)
+    submit(a, 'a@a.test', ['r@x.test'], message())
+    a.process.send_signal(signal.SIGSTOP)
+    gone(1.5)
+    wait_received(b, ['r@x.test'])
+    with open(a.config_path, encoding='utf-8') as file:
+        right = file.read()
+    with open(a.config_path, 'w', encoding='utf-8') as file:
+        file.write(right + '\nno_such_option = 1\n')
+    a.process.send_signal(signal.SIGCONT)
+    a.wait_log('the configuration is wrong, and this process goes on')
+    with open(a.config_path, 'w', encoding='utf-8') as file:
+        file.write(right)
+    until(lambda: a.log().count('log: it works') == 2, a.log, 40)
+    assert a.query('messages') == []
+
+
 def test_servers_gone(nodes, nats):
     """Deliveries end when the servers were not heard for 45 s, and go on with them; with takeover = "manual" they go on."""
     a, m = nodes('a'), nodes('m', takeover='manual')
