@@ -377,6 +377,13 @@ static int print_list(const struct cli *cli, const char *command, const char *pa
     if (code == 0 && a.has_more) {
         tell_more(cli, command);
     }
+    const char *refusal =
+        cli_member_text(a.end, "refusal"); /* of a node that is not in its cluster */
+    if (code == 0 && refusal[0] != '\0' && !cli->is_json) {
+        (void)fprintf(cli->err, "sluice %s: ", command);
+        cli_print_safe(cli->err, refusal);
+        (void)fputc('\n', cli->err);
+    }
     code = cli->is_all_nodes ? api_client_tell_absent(cli, command, &a, code) : code;
     code = api_client_complain(cli, command, &a, code);
     api_answer_fini(&a);

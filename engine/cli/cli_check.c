@@ -123,8 +123,11 @@ static void add_cluster(struct findings *f, const struct config *c, const char *
     add_finding(f, is_warning, line);
 }
 
-static void check_server(struct findings *f, const struct config *c, const char *server)
+/* module: NULL: it cannot be loaded */
+static void check_server(struct findings *f, const struct config *c,
+                         const struct cluster_module *module, char *const *at)
 {
+    const char *server = *at;
     struct server_probe p;
     char text[SERVER_PROBE_TEXT];
     int err = server_probe_ask(server, &p);
@@ -144,6 +147,17 @@ static void check_server(struct findings *f, const struct config *c, const char 
                        "%.120s has no JetStream; write jetstream { } into its configuration",
                        server);
         add_cluster(f, c, "servers", false, text);
+    } else if (module != NULL) {
+        char why[CLUSTER_DESCRIPTION_SIZE];
+        struct cluster_options options =
+            cluster_loader_options(&c->cluster, "sluice check", 2 * USEC_PER_SEC);
+        options.servers = at;
+        options.server_count = 1;
+        if (module->reach(&options, why) != 0) {
+            (void)snprintf(text, sizeof(text), "%.120s does not let this node in: %.150s", server,
+                           why);
+            add_cluster(f, c, "servers", false, text);
+        }
     }
 }
 
@@ -183,7 +197,7 @@ static void check_cluster(struct findings *f, const struct config *c)
         add_cluster(f, c, k->module != NULL ? "module" : "node", false, text);
     }
     for (size_t i = 0; i < k->servers.count; i++) {
-        check_server(f, c, k->servers.items[i]);
+        check_server(f, c, module, &k->servers.items[i]);
     }
     for (size_t i = 0; i < k->monitors.count; i++) {
         check_sync(f, c, k->monitors.items[i]);

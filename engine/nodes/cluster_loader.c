@@ -1,7 +1,8 @@
-/* Owns how the module is found. Called at the start, and by `sluice check`; does not open a client. */
+/* Owns how the module is found, and what of the configuration it is told. Called at the start, and by `sluice check`; does not open a client. */
 #include "engine/nodes/cluster_loader.h"
 
 #include "base/error.h"
+#include "engine/config/config.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -35,4 +36,20 @@ int cluster_loader_load(const char *path, const struct cluster_module **ret,
     *ret = module;
     *ret_log = get_log();
     return 0;
+}
+
+struct cluster_options cluster_loader_options(const struct config_cluster *config, const char *name,
+                                              usec_t timeout)
+{
+    return (struct cluster_options){
+        .name = name,
+        .servers = config->servers.items,
+        .server_count = config->servers.count,
+        .credentials = config->credentials,
+        .tls_ca_file = config->tls_ca_file,
+        .tls_certificate = config->tls_certificate,
+        .tls_key = config->tls_key,
+        .replicas = config->replicas,
+        .timeout = timeout,
+    };
 }

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define CLUSTER_MODULE_VERSION                                                                     \
-    4U /* one more with each change of this file or the two other tables' */
+    5U /* one more with each change of this file or the two other tables' */
 #define CLUSTER_MODULE_SYMBOL    "sluice_cluster_module"
 #define CLUSTER_VALUE_MAX        65536U /* bytes of a value */
 #define CLUSTER_BUCKETS_MAX      8U
@@ -53,6 +53,10 @@ typedef void cluster_watcher(void *ctx, const char *key, const void *data, size_
 struct cluster_module {
     uint32_t version; /* CLUSTER_MODULE_VERSION */
     const struct cluster_api_module *api;
+    /* Connect once, log in and end that again. Waits as long as cluster_options.timeout for each server.
+     * text: why not, as the library says. errors: ERR_CLOSED: none answers; -EACCES: it refuses this
+     * node; ERR_SYNTAX: TLS, or an address or a file is none; -EIO */
+    int (*reach)(const struct cluster_options *options, char text[CLUSTER_DESCRIPTION_SIZE]);
     /* Returns at once; it connects on threads of its own. errors: -ENOMEM; ERR_SYNTAX: an address or
      * a file is none */
     int (*open)(const struct cluster_options *options, struct cluster_client **ret);

@@ -77,6 +77,9 @@ int cluster_nats_error(natsStatus s)
     case NATS_NO_RESPONDERS:
     case NATS_INSUFFICIENT_BUFFER: /* it reconnects, and keeps nothing for later */
         return ERR_CLOSED;
+    case NATS_CONNECTION_AUTH_FAILED:
+    case NATS_NOT_PERMITTED:
+        return -EACCES;
     case NATS_INVALID_ARG:
     case NATS_SSL_ERROR:
         return ERR_SYNTAX;
@@ -127,6 +130,9 @@ natsStatus cluster_nats_set(natsOptions *o, const struct cluster_options *from)
     free(servers);
     s = s != NATS_OK ? s : natsOptions_SetName(o, from->name);
     s = s != NATS_OK ? s : natsOptions_SetTimeout(o, from->timeout / 1000);
+    /* Else a server that takes the connection and reads nothing would keep the caller for good, and the
+     * pings with it, which need the same lock. */
+    s = s != NATS_OK ? s : natsOptions_SetWriteDeadline(o, from->timeout / 1000);
     s = s != NATS_OK ? s : natsOptions_SetMaxReconnect(o, -1);
     s = s != NATS_OK ? s : natsOptions_SetReconnectWait(o, RECONNECT_MS);
     s = s != NATS_OK ? s : natsOptions_SetReconnectJitter(o, RECONNECT_MS, RECONNECT_MS);
@@ -147,6 +153,35 @@ static natsStatus set_options(struct cluster_client *c, const struct cluster_opt
     s = s != NATS_OK ? s : natsOptions_SetErrorHandler(o, on_error, c);
     s = s != NATS_OK ? s : natsOptions_SetReconnectedCB(o, on_connected, c);
     return s != NATS_OK ? s : natsOptions_SetRetryOnFailedConnect(o, true, on_connected, c);
+}
+
+/* libnats puts the place of its source in front of what it says: "(conn.c:733): ". */
+static const char *without_place(const char *said)
+{
+    const char *end = said[0] == '(' ? strstr(said, "): ") : NULL;
+    return end == NULL ? said : end + 3;
+}
+
+static int client_reach(const struct cluster_options *options, char text[CLUSTER_DESCRIPTION_SIZE])
+{
+    natsOptions *o = NULL;
+    natsConnection *connection = NULL;
+    natsStatus s = natsOptions_Create(&o);
+    s = s != NATS_OK ? s : cluster_nats_set(o, options);
+    s = s != NATS_OK ? s : natsConnection_Connect(&connection, o);
+    if (s != NATS_OK) {
+        const char *said = nats_GetLastError(NULL);
+        (void)snprintf(text, CLUSTER_DESCRIPTION_SIZE, "%s",
+                       said == NULL || said[0] == '\0' ? natsStatus_GetText(s)
+                                                       : without_place(said));
+    }
+    natsConnection_Destroy(connection);
+    natsOptions_Destroy(o);
+    return cluster_nats_error(s);
+}
+
+void cluster_nats_connected(natsConnection *connection, void *closure)
+{
 }
 
 static void client_close(struct cluster_client *c)
@@ -428,6 +463,7 @@ __attribute__((visibility("default"))) const struct cluster_module *sluice_clust
     static const struct cluster_module module = {
         .version = CLUSTER_MODULE_VERSION,
         .api = &cluster_nats_api_module,
+        .reach = client_reach,
         .open = client_open,
         .close = client_close,
         .is_connected = client_is_connected,

@@ -137,7 +137,9 @@ static int api_open(const struct cluster_options *options, const char *node,
     s = s != NATS_OK ? s : natsOptions_SetErrorHandler(a->options, on_api_error, NULL);
     /* libnats's timers, of all connections, wait for who writes. */
     s = s != NATS_OK ? s : natsOptions_SetWriteDeadline(a->options, WRITE_MS);
-    s = s != NATS_OK ? s : natsOptions_SetRetryOnFailedConnect(a->options, true, NULL, NULL);
+    s = s != NATS_OK
+            ? s
+            : natsOptions_SetRetryOnFailedConnect(a->options, true, cluster_nats_connected, NULL);
     s = s != NATS_OK ? s : natsConnection_Connect(&a->connection, a->options);
     s = s == NATS_NOT_YET_CONNECTED ? NATS_OK : s;
     s = s != NATS_OK ? s : hear_all(a, node);

@@ -81,7 +81,9 @@ static int log_open(const struct cluster_options *options, const char *node,
     natsStatus s = natsOptions_Create(&l->options);
     s = s != NATS_OK ? s : cluster_nats_set(l->options, options);
     s = s != NATS_OK ? s : natsOptions_SetErrorHandler(l->options, on_log_error, NULL);
-    s = s != NATS_OK ? s : natsOptions_SetRetryOnFailedConnect(l->options, true, NULL, NULL);
+    s = s != NATS_OK
+            ? s
+            : natsOptions_SetRetryOnFailedConnect(l->options, true, cluster_nats_connected, NULL);
     s = s != NATS_OK ? s : natsOptions_SetSendAsap(l->options, true);
     s = s != NATS_OK ? s : natsConnection_Connect(&l->connection, l->options);
     s = s == NATS_NOT_YET_CONNECTED ? NATS_OK : s;

@@ -63,16 +63,10 @@ static int connect_both(struct restore *r)
     if (err != 0) {
         return err;
     }
-    r->options = (struct cluster_options){.name = "sluice repair",
-                                          .servers = k->servers.items,
-                                          .server_count = k->servers.count,
-                                          .credentials = k->credentials,
-                                          .tls_ca_file = k->tls_ca_file,
-                                          .tls_certificate = k->tls_certificate,
-                                          .tls_key = k->tls_key,
-                                          .replicas = k->replicas,
-                                          .timeout = TIMEOUT};
-    err = r->module->open(&r->options, &r->client);
+    r->options = cluster_loader_options(k, "sluice repair", TIMEOUT);
+    char server[CLUSTER_DESCRIPTION_SIZE] = "";
+    err = r->module->reach(&r->options, server);
+    err = err != 0 ? err : r->module->open(&r->options, &r->client);
     for (usec_t end = clock_mono() + TIMEOUT; err == 0;) {
         if (r->module->is_connected(r->client)) {
             return 0;
@@ -80,12 +74,11 @@ static int connect_both(struct restore *r)
         err = clock_mono() >= end ? ERR_CLOSED : 0;
         (void)nanosleep(&tick, NULL); /* a signal only shortens it */
     }
-    char server[CLUSTER_DESCRIPTION_SIZE] = "";
     if (r->client != NULL) {
         r->module->describe(r->client, server);
     }
-    (void)snprintf(r->text, LOG_RESTORE_TEXT, "no server of cluster { servers } answers: %.200s",
-                   server);
+    (void)snprintf(r->text, LOG_RESTORE_TEXT,
+                   "no server of cluster { servers } lets this node in: %.200s", server);
     return err;
 }
 

@@ -14,13 +14,13 @@
 #include "engine/limit/limits_part.h"
 #include "engine/nodes/cluster_clock.h"
 #include "engine/nodes/cluster_loader.h"
+#include "engine/nodes/fit_servers.h"
 #include "engine/nodes/inbox.h"
 #include "engine/nodes/lessons.h"
 #include "engine/nodes/log_keeper.h"
 #include "engine/nodes/node_lease.h"
 #include "engine/nodes/node_numbers.h"
 #include "engine/nodes/numbering.h"
-#include "engine/nodes/server_probe.h"
 #include "engine/nodes/shared_limits.h"
 #include "engine/nodes/shared_orders.h"
 #include "engine/nodes/taker.h"
@@ -74,7 +74,7 @@ struct nodes {
     struct node_entry own;
     uint64_t own_revision;
     usec_t next_beat, next_look, own_seen; /* boot time */
-    bool has_bucket, has_lessons, has_orders, has_limits, is_refused, has_double, is_joined;
+    bool has_bucket, has_lessons, has_orders, has_limits, has_double, is_joined;
     bool told_full;
     struct numbering numbering;
     struct node_lease lease;
@@ -249,71 +249,37 @@ static void judge_nodes(struct nodes *n, bool is_in_contact, usec_t now)
 
 /* --- joining ---------------------------------------------------------------------------------- */
 
-static void refuse(struct nodes *n, const char *server, const char *what)
+static void refuse(struct nodes *n, const char *text)
 {
     (void)pthread_mutex_lock(&n->lock);
-    (void)snprintf(n->view.refusal, sizeof(n->view.refusal), "%.150s %.140s", server, what);
+    bool is_known = strcmp(text, n->view.refusal) == 0;
+    (void)snprintf(n->view.refusal, sizeof(n->view.refusal), "%s", text);
     (void)pthread_mutex_unlock(&n->lock);
-    if (!n->is_refused) {
-        log_error("cluster: %s %s; this node stays alone", server, what);
+    if (!is_known) {
+        log_error("cluster: %s; this node stays alone", text);
     }
-    n->is_refused = true;
-}
-
-/* Servers before the oldest one have two winners of one race; none of them is spoken to. true: one
- * answered, and all that answered will do */
-static bool are_servers_fit(struct nodes *n)
-{
-    size_t answered = 0;
-    for (size_t i = 0; i < n->config->servers.count; i++) {
-        const char *server = n->config->servers.items[i];
-        struct server_probe p;
-        if (server_probe_ask(server, &p) != 0) {
-            continue;
-        }
-        answered++;
-        if (!p.is_new_enough || !p.has_jetstream) {
-            char what[128];
-            (void)snprintf(what, sizeof(what),
-                           p.is_new_enough ? "has no JetStream (version %s)"
-                                           : "is %s, and " SERVER_PROBE_OLDEST
-                                             " is the oldest that will do",
-                           p.version);
-            refuse(n, server, what);
-            return false;
-        }
-    }
-    n->is_refused = n->is_refused && answered == 0;
-    return answered > 0;
 }
 
 struct cluster_options nodes_options(const struct nodes *n)
 {
-    const struct config_cluster *k = n->config;
-    return (struct cluster_options){
-        .name = n->client_name,
-        .servers = k->servers.items,
-        .server_count = k->servers.count,
-        .credentials = k->credentials,
-        .tls_ca_file = k->tls_ca_file,
-        .tls_certificate = k->tls_certificate,
-        .tls_key = k->tls_key,
-        .replicas = k->replicas,
-        .timeout = TIMEOUT,
-    };
+    return cluster_loader_options(n->config, n->client_name, TIMEOUT);
 }
 
 /* errors: of the module's open; ERR_AGAIN: no server that will do answers yet */
 static int open_client(struct nodes *n)
 {
     struct cluster_client *client = NULL;
-    if (!are_servers_fit(n)) {
-        return ERR_AGAIN;
-    }
     const struct cluster_options options = nodes_options(n);
-    int err = n->module->open(&options, &client);
+    char text[FIT_SERVERS_TEXT];
+    int err = fit_servers_look(n->module, &options, text);
+    if (err == 0) {
+        err = n->module->open(&options, &client);
+        (void)snprintf(text, sizeof(text), "the client %s", err_str(err));
+    }
+    if (err != 0 && text[0] != '\0') {
+        refuse(n, text);
+    }
     if (err != 0) {
-        refuse(n, "the client", err_str(err));
         return err;
     }
     (void)pthread_mutex_lock(&n->lock);

@@ -696,6 +696,32 @@ def test_check(nats, nodes, place):
     assert code == 78 and 'write node = "NAME"' in text, text
 
 
+def test_not_let_in(place, tmp_path):
+    """Servers that do not let a node in say why, and so do its log, `sluice cluster` and `sluice check`; when they do, it joins."""
+    nats = NatsCluster(tmp_path / 'auth', 1, extra='authorization { user: node, password: right }')
+    key, certificate = tmp_path / 'key.pem', tmp_path / 'certificate.pem'
+    subprocess.run(['openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-subj', '/CN=x',
+                    '-days', '2', '-keyout', key, '-out', certificate], check=True, capture_output=True, timeout=60)
+    tls = NatsCluster(tmp_path / 'tls', 1, extra=f'tls {{ cert_file: "{certificate}", key_file: "{key}" }}')
+    try:
+        right, wrong = (f'nats://node:{password}@127.0.0.1:{nats.servers[0].port}' for password in ('right', 'wrong'))
+        for cluster, options, said in ((nats, {}, 'Authorization Violation'), (nats, {'servers': [wrong]}, 'Authorization Violation'),
+                                       (tls, {'tls_ca_file': '/etc/ssl/certs/ca-certificates.crt'}, 'self-signed certificate')):
+            daemon = place.sluice(start=False, cluster={**section('n', cluster), **options})
+            code, text = check(daemon)
+            assert code == 78 and 'does not let this node in' in text and said in text, text
+            daemon.start()
+            daemon.wait_log('does not let this node in')
+            assert said in daemon.log() and said in api.ask(daemon, '/v1/cluster')[1][-1]['refusal']
+            assert said.encode() in daemon.command('cluster').stderr
+            assert daemon.stop() == 0
+        daemon = place.sluice(cluster={**section('n', nats), 'servers': [right]})
+        wait_states(daemon, n='alive')
+    finally:
+        nats.close()
+        tls.close()
+
+
 def test_check_unsynced(place, tmp_path):
     """The default of NATS acknowledges what a power cut loses; that is said."""
     single = place.keep(NatsCluster(tmp_path / 'single', count=1, syncs=False))
