@@ -7,6 +7,7 @@
 #include "base/hash.h"
 
 #include <assert.h>
+#include <errno.h>
 
 enum { NODE_AT = 1, EPOCH_AT = 3, SERIAL_AT = 11, LENGTH_AT = 19, CHECKSUM = 8 };
 
@@ -26,25 +27,32 @@ static uint64_t take_bytes(const char *from, size_t bytes)
     return value;
 }
 
+/* Below the number of a node ids are counted; the last count would leave none for the next message. */
+static bool is_message(uint64_t id)
+{
+    const uint64_t counts = (1ULL << 48) - 1;
+    return id > 0 && (id & counts) != counts;
+}
+
 /* What each kind of item has; all that it does not have is 0. */
 static bool is_item_right(const struct log_item *item)
 {
     bool has_bytes = item->bytes.len > 0;
     switch (item->kind) {
     case LOG_ITEM_RECEPTION:
-        return item->id > 0 && item->number <= UINT16_MAX && has_bytes;
+        return is_message(item->id) && item->number <= UINT16_MAX && has_bytes;
     case LOG_ITEM_RETRY:
     case LOG_ITEM_SIGNING:
-        return item->id > 0 && item->number == 0 && has_bytes;
+        return is_message(item->id) && item->number == 0 && has_bytes;
     case LOG_ITEM_BODY:
     case LOG_ITEM_RECIPIENTS:
     case LOG_ITEM_REASON:
-        return item->id > 0 && has_bytes;
+        return is_message(item->id) && has_bytes;
     case LOG_ITEM_RESULT:
-        return item->id > 0 && item->bytes.len == 1;
+        return is_message(item->id) && item->bytes.len == 1;
     case LOG_ITEM_DONE:
     case LOG_ITEM_NOTIFIED:
-        return item->id > 0 && item->number == 0 && !has_bytes;
+        return is_message(item->id) && item->number == 0 && !has_bytes;
     case LOG_ITEM_BOUND:
         return item->number == 0 && !has_bytes;
     case LOG_ITEM_ADOPTED:
@@ -143,7 +151,7 @@ int log_frame_read(struct slice bytes, struct log_frame *ret)
         return ERR_CORRUPT;
     }
     if ((unsigned char)bytes.data[0] > LOG_FRAME_VERSION) {
-        return ERR_LIMIT;
+        return -EPROTONOSUPPORT;
     }
     struct log_frame f = {.node = (uint16_t)take_bytes(bytes.data + NODE_AT, 2),
                           .id = {.epoch = take_bytes(bytes.data + EPOCH_AT, 8),

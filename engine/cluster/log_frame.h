@@ -71,7 +71,7 @@ void log_frame_end(struct buf *out);
 /* Read head and checksum, and look at every item.
  *
  * ret     its items lie in `bytes`
- * errors  ERR_CORRUPT; ERR_LIMIT for a version that is newer than this program */
+ * errors  ERR_CORRUPT; -EPROTONOSUPPORT: of a version that is newer than this program */
 MUST_USE int log_frame_read(struct slice bytes, struct log_frame *ret);
 
 /* Take the next item of a frame that was read; false at the end. */

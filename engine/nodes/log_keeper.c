@@ -187,6 +187,9 @@ static const char *text_of(int err)
     if (err == -EMSGSIZE) {
         return "max_payload of the servers must be 1 MB, as it is by default";
     }
+    if (err == -EPROTONOSUPPORT) {
+        return "it has frames of a newer version of sluice; install that one";
+    }
     return err == ERR_LIMIT ? "the servers have no room for as much as max_bytes" : err_str(err);
 }
 
@@ -286,9 +289,10 @@ static void look_there(struct log_keeper *k)
     struct log_frame frame;
     int err = k->module->read(k->log, place, &found);
     if (err == 0) {
-        bool is_frame = log_frame_read(slice_make(found.data, found.len), &frame) == 0;
-        const struct log_frame_id none = {0, 0}; /* void for all */
-        log_prefix_found(&k->prefix, place, is_frame ? &frame.id : &none);
+        int why = log_frame_read(slice_make(found.data, found.len), &frame);
+        /* What is no frame is void for all. One of a newer version may be a fence for us. */
+        const struct log_frame_id none = {why == -EPROTONOSUPPORT ? UINT64_MAX : 0, 0};
+        log_prefix_found(&k->prefix, place, why == 0 ? &frame.id : &none);
         if (k->prefix.mode == LOG_FENCED) {
             end_for_good(k);
         }

@@ -33,7 +33,8 @@ struct replay {
 
 /* Take the next frame.
  *
- * errors  ERR_CORRUPT: it is none, and changes nothing; ERR_LIMIT: it is of a later version; -ENOMEM; of
+ * errors  ERR_CORRUPT: it is none, and changes nothing; -EPROTONOSUPPORT: it is of a later version; -ENOMEM;
+ *         of
  *         the store: nothing more can be done */
 MUST_USE int replay_frame(struct replay *r, struct slice frame);
 /* All frames were read: take out what is not believed, and commit what is pending. To be called

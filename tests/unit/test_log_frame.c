@@ -4,6 +4,8 @@
 #include "engine/cluster/log_frame.h"
 #include "tests/unit/unit.h"
 
+#include <errno.h>
+
 static const struct log_frame_id id = {.epoch = 7, .serial = 9};
 
 static const struct log_item items[] = {
@@ -87,16 +89,49 @@ static int read_changed(size_t at, char value)
 
 static void what_no_writer_writes_is_refused(void **state)
 {
-    assert_int_equal(read_changed(2, 44), 0);           /* another node */
-    assert_int_equal(read_changed(0, 2), ERR_LIMIT);    /* a newer version */
-    assert_int_equal(read_changed(0, 0), ERR_CORRUPT);  /* no version */
-    assert_int_equal(read_changed(10, 0), ERR_CORRUPT); /* epoch 0 */
-    assert_int_equal(read_changed(18, 0), ERR_CORRUPT); /* serial 0 without a fence */
-    assert_int_equal(read_changed(22, 0), ERR_CORRUPT); /* another length of the items */
-    assert_int_equal(read_changed(23, 0), ERR_CORRUPT); /* an item without a kind */
+    assert_int_equal(read_changed(2, 44), 0);               /* another node */
+    assert_int_equal(read_changed(0, 2), -EPROTONOSUPPORT); /* a newer version */
+    assert_int_equal(read_changed(0, 0), ERR_CORRUPT);      /* no version */
+    assert_int_equal(read_changed(10, 0), ERR_CORRUPT);     /* epoch 0 */
+    assert_int_equal(read_changed(18, 0), ERR_CORRUPT);     /* serial 0 without a fence */
+    assert_int_equal(read_changed(22, 0), ERR_CORRUPT);     /* another length of the items */
+    assert_int_equal(read_changed(23, 0), ERR_CORRUPT);     /* an item without a kind */
     assert_int_equal(read_changed(23, LOG_ITEM_FENCE), ERR_CORRUPT);
     assert_int_equal(read_changed(23, 99), ERR_CORRUPT); /* a kind that there is not */
     assert_int_equal(read_changed(36, 77), ERR_CORRUPT); /* an item longer than the frame */
+}
+
+/* A message's id that no spool gives: the next one would have the number of another node. */
+static void an_id_leaves_room_for_the_next_one(void **state)
+{
+    static const struct {
+        uint64_t id;
+        bool is_right;
+    } cases[] = {{1, true},
+                 {(1ULL << 48) - 2, true},
+                 {(1ULL << 48) - 1, false},
+                 {(7ULL << 48) + 5, true},
+                 {(8ULL << 48) - 1, false},
+                 {UINT64_MAX - 1, true},
+                 {UINT64_MAX, false},
+                 {0, false}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct buf out;
+        struct log_frame f;
+        buf_init(&out, LOG_FRAME_BYTES_MAX);
+        log_frame_begin(&out, 1, &id);
+        log_frame_add(&out, &(const struct log_item){.kind = LOG_ITEM_DONE, .id = 1});
+        log_frame_end(&out);
+        for (size_t k = 0; k < 8; k++) {
+            out.data[LOG_FRAME_HEAD + 1 + k] = (char)(cases[i].id >> (56 - 8 * k));
+        }
+        uint64_t sum = hash_checksum(out.data, out.len - 8);
+        for (size_t k = 0; k < 8; k++) {
+            out.data[out.len - 8 + k] = (char)(sum >> (56 - 8 * k));
+        }
+        assert_int_equal(log_frame_read(buf_slice(&out), &f), cases[i].is_right ? 0 : ERR_CORRUPT);
+        buf_fini(&out);
+    }
 }
 
 static void a_fence_stands_alone(void **state)
@@ -136,6 +171,7 @@ int main(void)
         cmocka_unit_test(what_was_written_is_read),
         cmocka_unit_test(every_flipped_bit_and_every_cut_is_seen),
         cmocka_unit_test(what_no_writer_writes_is_refused),
+        cmocka_unit_test(an_id_leaves_room_for_the_next_one),
         cmocka_unit_test(a_fence_stands_alone),
         cmocka_unit_test(a_frame_has_an_end),
     };
