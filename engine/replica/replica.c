@@ -24,6 +24,8 @@ static const uint64_t growth = 64 << 20, growth_crowded = 1 << 20;
 /* Hundredths of max_bytes. */
 enum { CROWDED = 35, SPOOL_MOST = 40, ALL_MOST = 90, RETELLING_MOST = 97 };
 static const usec_t size_interval = 100 * USEC_PER_MSEC;
+/* After a piece could not be read: a page that is being examined, or what stays. */
+static const usec_t pause_short = 10 * USEC_PER_MSEC, pause_long = USEC_PER_SEC;
 
 struct replica {
     /* set at creation */
@@ -42,6 +44,7 @@ struct replica {
     int error;            /* of the batch: it cannot be shipped */
     struct spool_retelling at, next;
     bool is_retelling, is_last_piece, wants_retelling;
+    usec_t paused;        /* monotonic; nothing is retold before */
     uint64_t start;       /* place at which the retelling began */
     uint64_t told;        /* bytes of it */
     uint64_t live;        /* bytes of the last one that was completed */
@@ -184,18 +187,32 @@ static void retell(struct replica *r, size_t budget)
 {
     size_t bytes = 0;
     r->next = r->at;
-    int err = spool_reader_begin(r->reader);
-    if (err != 0) {
-        return; /* the store is being opened again: later */
+    if (clock_mono() < r->paused) {
+        return;
     }
-    err = spool_retell(r->reader, &r->next, budget, add_change, r, &bytes);
-    spool_reader_end(r->reader);
+    int err = spool_reader_begin(r->reader);
+    if (err == 0) {
+        err = spool_retell(r->reader, &r->next, budget, add_change, r, &bytes);
+        spool_reader_end(r->reader);
+    }
     r->is_last_piece = err == ERR_MISSING;
-    bool has_failed = err != 0 && err != ERR_MISSING && err != ERR_AGAIN;
-    if (has_failed && !r->has_complained) {
+    bool has_failed = err != 0 && err != ERR_MISSING;
+    bool is_persistent = has_failed && err != ERR_AGAIN; /* else the store is being opened again */
+    if (is_persistent && !r->has_complained) {
         log_error("log: mail cannot be told anew: %s; the log grows meanwhile", err_str(err));
     }
-    r->has_complained = has_failed;
+    r->has_complained = is_persistent || (r->has_complained && err == ERR_AGAIN);
+    if (has_failed) {
+        r->paused = clock_mono() + (is_persistent ? pause_long : pause_short);
+    }
+}
+
+/* Under lock. What the log had before need not be what the tables have. */
+static void be_unsure(struct replica *r)
+{
+    r->is_sure = r->purge_makes_sure = false;
+    r->is_retelling = false;
+    r->wants_retelling = true;
 }
 
 bool replica_is_ready(struct replica *r)
@@ -252,9 +269,9 @@ bool replica_wants_tables(struct replica *r)
            size_of(r, &is_refused) + r->spool_bytes <= r->max_bytes / 100 * RETELLING_MOST;
 }
 
-bool replica_is_retelling(const struct replica *r)
+usec_t replica_retelling_due(const struct replica *r)
 {
-    return r->is_retelling;
+    return r->is_retelling ? r->paused : USEC_NEVER;
 }
 
 void replica_begin(struct replica *r, bool is_idle)

@@ -52,8 +52,9 @@ bool replica_is_ready(struct replica *r);
 bool replica_is_full(struct replica *r);
 /* A retelling waits for a commit of the tables that takes over the journal. */
 bool replica_wants_tables(struct replica *r);
-/* A retelling goes on even if there is nothing to commit. */
-bool replica_is_retelling(const struct replica *r);
+/* When a retelling goes on even if there is nothing to commit: a monotonic time, which may be past;
+ * USEC_NEVER: none is under way. */
+usec_t replica_retelling_due(const struct replica *r);
 /* A batch begins, and forgets what was told for one that was not shipped. It must be ready.
  *
  * is_idle  there is nothing else to commit: more is retold at once */

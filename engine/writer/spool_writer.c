@@ -325,10 +325,21 @@ static void watch_log_room(struct spool_writer *w) ON_ROLE(w->post)
     }
 }
 
+static usec_t retelling_due(const struct spool_writer *w)
+{
+    return w->engine->replica == NULL ? USEC_NEVER : replica_retelling_due(w->engine->replica);
+}
+
+static bool must_retell(const struct spool_writer *w)
+{
+    usec_t due = retelling_due(w);
+    return due != USEC_NEVER && clock_mono() >= due;
+}
+
 /* The log is told more of what there is while nothing is to be committed. */
 static void retell(struct spool_writer *w) ON_ROLE(w->post)
 {
-    if (w->engine->replica != NULL && replica_is_retelling(w->engine->replica)) {
+    if (must_retell(w)) {
         int err = spool_writer_retell(w);
         if (err != 0) {
             log_failed(w, err);
@@ -542,9 +553,8 @@ static void pass(struct spool_writer *w) ON_ROLE(w->post)
 static bool has_rest(const struct spool_writer *w)
 {
     bool has_results = w->touched_due != 0 && clock_mono() >= w->touched_due;
-    bool is_retelling = w->engine->replica != NULL && replica_is_retelling(w->engine->replica);
     return !w->is_broken && !w->waits_for_log &&
-           (has_results || is_retelling || adopter_is_due(&w->adopter) ||
+           (has_results || must_retell(w) || adopter_is_due(&w->adopter) ||
             w->housekeeping.discard_count > 0 || suppressor_is_due(&w->suppressor));
 }
 
@@ -572,6 +582,7 @@ static void nap_writer(struct spool_writer *w, bool is_flushed) ON_ROLE(w->post)
         deadline = earlier(deadline, w->delivered_due == 0 ? USEC_NEVER : w->delivered_due);
         deadline = earlier(deadline, w->touched_due == 0 ? USEC_NEVER : w->touched_due);
         deadline = earlier(deadline, journaled_due(&w->journaled));
+        deadline = earlier(deadline, retelling_due(w));
     }
     deadline = earlier(deadline, reaction_log_due(&w->reactions));
     if (!is_flushed) {

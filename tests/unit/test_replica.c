@@ -6,6 +6,7 @@
 #include "engine/replica/replay.h"
 #include "engine/replica/replica.h"
 #include "engine/spool/spool_change.h"
+#include "engine/spool/spool_env.h"
 #include "engine/spool/spool_suppress.h"
 #include "tests/unit/spool_fixture.h"
 
@@ -177,6 +178,11 @@ static int commit_some(uint64_t first_id, unsigned count, struct spool_position 
     return 0;
 }
 
+static bool is_retelling(void)
+{
+    return replica_retelling_due(keeper.replica) != USEC_NEVER;
+}
+
 static void the_log_has_what_the_spool_has(void **state)
 {
     struct spool_position at = {.id = 0};
@@ -197,9 +203,9 @@ static void a_batch_without_an_answer_does_not_count(void **state)
     wait_ready();
     assert_int_equal(commit_some(7, 1, &at, false), 0);
     assert_int_equal(replayed_messages(), 7);
+    assert_false(replica_is_sure(keeper.replica));
     /* The retelling that a doubt brings makes the log say what the spool has. */
-    for (int i = 0; replica_wants_tables(keeper.replica) || replica_is_retelling(keeper.replica);
-         i++) {
+    for (int i = 0; replica_wants_tables(keeper.replica) || is_retelling(); i++) {
         assert_true(i < 1000);
         wait_ready();
         replica_begin(keeper.replica, true);
@@ -250,6 +256,34 @@ static void a_batch_is_shipped_again_at_once(void **state)
     }
     assert_int_equal(commit_some(2, 1, &at, false), 0);
     assert_int_equal(replayed_messages(), 2);
+}
+
+/* The store has no reader now; whoever goes by replica_retelling_due asks seldom, and it goes on by itself. */
+static void what_cannot_be_read_is_not_asked_for_again_at_once(void **state)
+{
+    struct spool_position at = {.id = 0};
+    assert_int_equal(commit_some(1, 3, &at, false), 0);
+    assert_true(is_retelling());
+    atomic_store(&store->suspended, 1);
+    const usec_t before = clock_mono();
+    assert_true(replica_retelling_due(keeper.replica) <= before);
+    unsigned asked = 0;
+    while (clock_mono() < before + 100 * USEC_PER_MSEC) {
+        if (clock_mono() >= replica_retelling_due(keeper.replica)) {
+            asked++;
+            wait_ready();
+            replica_begin(keeper.replica, true);
+            assert_int_equal(replica_ship(keeper.replica), 0);
+        }
+    }
+    assert_true(is_retelling() && asked >= 1 && asked <= 11);
+    atomic_store(&store->suspended, 0);
+    while (is_retelling()) {
+        wait_ready();
+        replica_begin(keeper.replica, true);
+        assert_int_equal(replica_ship(keeper.replica), 0);
+    }
+    assert_int_equal(replayed_messages(), 3);
 }
 
 /* Results of a message with very many recipients make a batch that servers may need long for. */
@@ -320,6 +354,8 @@ int main(void)
                                         teardown_replica),
         cmocka_unit_test_setup_teardown(a_batch_is_shipped_again_at_once, setup_replica,
                                         teardown_replica),
+        cmocka_unit_test_setup_teardown(what_cannot_be_read_is_not_asked_for_again_at_once,
+                                        setup_replica, teardown_replica),
         cmocka_unit_test_setup_teardown(a_long_batch_gets_through_as_long_as_it_goes_on,
                                         setup_replica, teardown_replica),
         cmocka_unit_test_setup_teardown(only_what_is_told_needs_room, setup_replica,
