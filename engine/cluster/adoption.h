@@ -22,6 +22,11 @@
  *     holder by now. So holders have their logs for longer than the logs that they hold, and no ring
  *     of logs comes to be in which each waits for the next one. That look and the key's change are
  *     two questions, some milliseconds apart, which the trial takes for one.
+ *   - A taker that is stopped in order keeps its own mail until it returns, but gives back the logs that
+ *     it has not adopted to the end: their keys say so, and its mark. Whoever takes such a log
+ *     goes on behind that mark or its own, whichever is greater, and leaves it in the key, as it may die
+ *     before it has a mark of its own. It keeps them while its own log may say more than its spool,
+ *     until what was told anew since is all that the log has.
  *   - A spool that finds its key with another holder is void, whatever is in it: it is set aside, and
  *     its node begins with an empty one that has another number.
  *
@@ -39,6 +44,7 @@
 struct adoption_case {
     uint16_t log, holder;    /* numbers of spools */
     bool is_adopted;         /* nothing of it is needed any more */
+    bool is_given;           /* the holder gave it back */
     bool is_gone;            /* nobody runs the holder's spool any more, or an operator says so */
     bool has_adopted_holder; /* our mark for the holder's log is ADOPTION_DONE */
 };
@@ -49,8 +55,8 @@ static inline bool adoption_may_take(const struct adoption_case *c, uint16_t own
     if (c->is_adopted || c->log == own) {
         return false;
     }
-    if (c->holder == own) {
-        return true; /* it goes on where it stopped */
+    if (c->holder == own || c->is_given) {
+        return true; /* it goes on where it stopped, or another one did */
     }
     return c->holder == c->log ? c->is_gone : c->has_adopted_holder;
 }

@@ -324,7 +324,9 @@ static void purge(struct log_keeper *k, uint64_t bytes)
     k->first = place > k->first ? place : k->first;
     k->next_look = 0; /* how much is left */
     int err = k->module->purge(k->log, place);
-    if (err != 0) {
+    if (err == 0) {
+        replica_purged(k->replica);
+    } else {
         log_warning("log: what is not needed any more cannot be purged: %s; it will be with the "
                     "next retelling",
                     err_str(err));

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "engine/cluster/log_frame.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +16,22 @@ void log_owner_name(uint16_t number, char ret[static LOG_OWNER_NAME_SIZE])
     (void)snprintf(ret, LOG_OWNER_NAME_SIZE, "%u", number);
 }
 
+size_t log_owner_write(const struct log_owner *o, char ret[static LOG_OWNER_TEXT_SIZE])
+{
+    int len = snprintf(ret, LOG_OWNER_TEXT_SIZE, "%u %" PRIu64 " %u", LOG_OWNER_VERSION, o->epoch,
+                       o->holder);
+    if (o->is_given || o->from > 0) {
+        len += snprintf(ret + len, LOG_OWNER_TEXT_SIZE - (size_t)len, " %s %" PRIu64,
+                        o->is_given ? "given" : "from", o->from);
+    }
+    const char *state = o->is_unmade ? " unmade" : "";
+    return (size_t)len + (size_t)snprintf(ret + len, LOG_OWNER_TEXT_SIZE - (size_t)len, "%s",
+                                          o->is_adopted ? " adopted" : state);
+}
+
 int log_owner_read(struct slice value, struct log_owner *ret)
 {
-    char text[64] = "";
+    char text[LOG_OWNER_TEXT_SIZE] = "";
     unsigned version, holder = 0;
     int end = 0;
     struct log_owner o = {.epoch = 0};
@@ -31,9 +45,22 @@ int log_owner_read(struct slice value, struct log_owner *ret)
         return ERR_SYNTAX;
     }
     o.holder = (uint16_t)holder;
-    o.is_unmade = strcmp(text + end, " unmade") == 0;
-    o.is_adopted = strcmp(text + end, " adopted") == 0;
-    if (strlen(text) != value.len || (text[end] != '\0' && !o.is_unmade && !o.is_adopted)) {
+    const char *rest = text + end;
+    int used = 0;
+    char word[8];
+    if (sscanf(rest, " %7[a-z] %" SCNu64 "%n", word, &o.from, &used) == 2) {
+        o.is_given = strcmp(word, "given") == 0;
+        if (!o.is_given && strcmp(word, "from") != 0) {
+            return ERR_SYNTAX;
+        }
+        rest += used;
+    }
+    o.is_unmade = strcmp(rest, " unmade") == 0;
+    o.is_adopted = strcmp(rest, " adopted") == 0;
+    /* No number has a sign, zeros in front, or a value that is cut off. */
+    char as_written[LOG_OWNER_TEXT_SIZE];
+    if (log_owner_write(&o, as_written) != value.len || strcmp(as_written, text) != 0 ||
+        o.from == UINT64_MAX) {
         return ERR_SYNTAX;
     }
     *ret = o;
@@ -44,12 +71,9 @@ int log_owner_read(struct slice value, struct log_owner *ret)
 static int put(const struct cluster_module *m, struct cluster_client *client, const char *name,
                const struct log_owner *o, uint64_t revision)
 {
-    char text[64];
-    const char *state = o->is_unmade ? " unmade" : "";
-    int len = snprintf(text, sizeof(text), "%u %" PRIu64 " %u%s", LOG_OWNER_VERSION, o->epoch,
-                       o->holder, o->is_adopted ? " adopted" : state);
-    return m->swap(client, LOG_OWNER_BUCKET, name, slice_make(text, (size_t)len), revision,
-                   &revision);
+    char text[LOG_OWNER_TEXT_SIZE];
+    size_t len = log_owner_write(o, text);
+    return m->swap(client, LOG_OWNER_BUCKET, name, slice_make(text, len), revision, &revision);
 }
 
 /* errors: ERR_SYNTAX; of the module */
@@ -85,7 +109,9 @@ int log_owner_last_epoch(const struct cluster_log_module *m, struct cluster_log 
         struct cluster_value found = {.data = NULL};
         struct log_frame frame;
         err = m->read(log, place, &found);
-        if (err == 0 && log_frame_read(slice_make(found.data, found.len), &frame) == 0) {
+        int why = err == 0 ? log_frame_read(slice_make(found.data, found.len), &frame) : err;
+        err = why == -EPROTONOSUPPORT ? why : err;
+        if (why == 0) {
             struct log_item item;
             bool is_fence = frame.id.serial == 0 && log_frame_next(&frame.items, &item);
             epoch = frame.id.epoch;
@@ -139,8 +165,8 @@ int log_owner_swap(const struct cluster_module *m, struct cluster_client *client
     uint64_t revision = 0;
     log_owner_name(number, name);
     int err = get(m, client, name, &o, &revision);
-    if (err == 0 &&
-        (o.epoch != was->epoch || o.holder != was->holder || o.is_adopted != was->is_adopted)) {
+    if (err == 0 && (o.epoch != was->epoch || o.holder != was->holder ||
+                     o.is_adopted != was->is_adopted || o.is_given != was->is_given)) {
         err = ERR_AGAIN;
     }
     return err != 0 ? err : put(m, client, name, is, revision);

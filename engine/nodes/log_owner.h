@@ -1,8 +1,9 @@
 /* Whose a spool's log is: a key of the bucket `sluice_owner` for each spool that ever had one, named
  * by its number, changed by compare-and-set only. Its value is `VERSION EPOCH HOLDER`: the spool with
- * number HOLDER writes frames of that epoch into it. Behind it stands ` unmade` until the stream was
- * made, before the first frame, and ` adopted` when nothing of the log is needed any more. A key is
- * never removed: a spool that returns after years must find that it was taken over. */
+ * number HOLDER writes frames of that epoch into it. Behind that may stand ` given MARK`: HOLDER adopted it
+ * up to there and gave it back; then, ` from MARK`: so did one before HOLDER; ` unmade` until the stream
+ * was made, before the first frame; and ` adopted`: nothing of the log is needed any more. A key is never
+ * removed: a spool that returns after years must find that it was taken over. */
 #ifndef ENGINE_LOG_OWNER_H
 #define ENGINE_LOG_OWNER_H
 
@@ -15,12 +16,15 @@
 #define LOG_OWNER_BUCKET    "sluice_owner"
 #define LOG_OWNER_VERSION   1U
 #define LOG_OWNER_NAME_SIZE 8U
+#define LOG_OWNER_TEXT_SIZE 96U
 
 struct log_owner {
     uint64_t epoch;
     uint16_t holder; /* number of a spool; its own until it was taken over */
     bool is_unmade; /* it may have no stream yet, and has no frame */
     bool is_adopted;
+    bool is_given; /* the holder has nothing to do with it any more */
+    uint64_t from; /* who gave it back adopted it up to this message; 0: nothing */
 };
 
 /* The key of a spool's log, which is also the log's name. */
@@ -29,12 +33,15 @@ void log_owner_name(uint16_t number, char ret[static LOG_OWNER_NAME_SIZE]);
 /* errors: ERR_SYNTAX: it is none, or of a later version */
 MUST_USE int log_owner_read(struct slice value, struct log_owner *ret);
 
+/* Returns the bytes. */
+size_t log_owner_write(const struct log_owner *o, char ret[static LOG_OWNER_TEXT_SIZE]);
+
 /* errors: ERR_MISSING, ERR_SYNTAX; of the module */
 MUST_USE int log_owner_get(const struct cluster_module *m, struct cluster_client *client,
                            uint16_t number, struct log_owner *ret);
 
 /* The epoch of the last frame of a log; 0: it has none. errors: ERR_LOCKED: that frame is the fence of
- * who took the log over; of the module */
+ * who took the log over; -EPROTONOSUPPORT: it is of a newer version; of the module */
 MUST_USE int log_owner_last_epoch(const struct cluster_log_module *m, struct cluster_log *log,
                                   const struct cluster_log_state *state, uint64_t *ret);
 

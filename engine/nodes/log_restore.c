@@ -206,8 +206,9 @@ static int fill_spool(struct restore *r, uint64_t fence)
     int end = replay_end(&replay);
     err = err != 0 ? err : end;
     if (err != 0) {
-        (void)snprintf(r->text, LOG_RESTORE_TEXT, "the log cannot be read into %.150s: %s",
-                       r->folder, err_str(err));
+        (void)snprintf(
+            r->text, LOG_RESTORE_TEXT, "the log cannot be read into %.150s: %s", r->folder,
+            err == -EPROTONOSUPPORT ? "it has frames of a newer version of sluice" : err_str(err));
     }
     r->figures->bytes = figures.bytes;
     r->figures->damaged = figures.unreadable;

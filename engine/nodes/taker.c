@@ -46,6 +46,7 @@ struct known_log {
     usec_t none_for; /* how long we looked and nobody had its holder */
     usec_t looked;   /* cluster clock; when that was last added up */
     usec_t paused;   /* monotonic; not tried before */
+    bool is_newer;   /* it has frames that this version cannot read */
     int complained;  /* error of the last complaint; 0: none */
 };
 
@@ -178,11 +179,12 @@ static bool may_take(struct taker *t, struct known_log *l, uint16_t own)
         .log = l->number,
         .holder = l->owner.holder,
         .is_adopted = l->owner.is_adopted,
+        .is_given = l->owner.is_given,
         .is_gone = l->number != own && is_own_spool && is_gone(t, l),
         .has_adopted_holder =
             !is_own_spool && l->owner.holder != own && mark_of(t, l->owner.holder) == ADOPTION_DONE,
     };
-    if (clock_mono() < l->paused) {
+    if (l->is_newer || clock_mono() < l->paused) {
         return false;
     }
     const uint32_t ending = ENGINE_GATE_DRAINING | ENGINE_GATE_STOPPING;
@@ -253,7 +255,8 @@ static int claim(struct taking *k, struct log_owner *ret)
     } else if (err == ERR_MISSING) {
         err = ERR_CLOSED; /* the keeper of our log says so; it is nothing about the other log */
     }
-    *ret = (struct log_owner){.epoch = k->log->owner.epoch + 1, .holder = k->own};
+    *ret = (struct log_owner){
+        .epoch = k->log->owner.epoch + 1, .holder = k->own, .from = k->log->owner.from};
     err = err != 0 ? err : log_owner_swap(n->module, client, k->log->number, &k->log->owner, ret);
     if (err == 0) {
         k->log->owner = *ret;
@@ -395,6 +398,7 @@ static int take_log(struct taking *k)
     struct log_owner claimed;
     k->from = mark_of(k->taker, k->log->number);
     bool is_read = k->from == ADOPTION_DONE;
+    k->from = k->from > k->log->owner.from ? k->from : k->log->owner.from;
     int err = taken_log_look(&k->taken, &state);
     if (err == ERR_MISSING && k->log->owner.is_unmade) {
         return end_unmade(k);
@@ -420,7 +424,85 @@ static int take_log(struct taking *k)
     return err;
 }
 
-static void complain_of_log(struct known_log *l, int err)
+/* --- giving back ------------------------------------------------------------------------------ */
+
+/* It is our turn with this log, and not all of it is ours yet. */
+static bool is_held(struct taker *t, const struct known_log *l, uint16_t own)
+{
+    const struct log_owner *o = &l->owner;
+    bool is_ours =
+        o->holder == own || (o->holder != l->number && mark_of(t, o->holder) == ADOPTION_DONE);
+    return l->number != own && is_ours && !o->is_given && mark_of(t, l->number) != ADOPTION_DONE;
+}
+
+/* Our own mail waits until we return, but others may go on with what we have not adopted to the end. errors:
+ * of a server */
+static int give_back(struct taker *t, struct known_log *l, struct cluster_client *client)
+{
+    struct log_owner is = l->owner;
+    uint64_t mark = mark_of(t, l->number);
+    is.epoch++;
+    is.is_given = true;
+    is.from = mark > is.from ? mark : is.from;
+    int err = log_owner_swap(t->node.module, client, l->number, &l->owner, &is);
+    if (err == 0) {
+        log_info("take-over: log %u is given back, adopted up to message %llx", l->number,
+                 (unsigned long long)is.from);
+    } else if (err != ERR_AGAIN) {
+        log_warning("take-over: log %u cannot be given back: %s; it waits until this node returns",
+                    l->number, err_str(err));
+    }
+    return err == ERR_AGAIN ? 0 : err; /* others have it by now */
+}
+
+static void give_back_one(struct taker *t, struct known_log *l, uint16_t own)
+{
+    struct cluster_client *client = t->node.client(t->node.ctx);
+    if (client != NULL && replica_is_sure(t->node.engine->replica) && is_held(t, l, own)) {
+        (void)give_back(t, l, client); /* else at the end */
+    }
+}
+
+/* The writer has ended, so no mark changes any more. */
+static void give_all_back(struct taker *t)
+{
+    struct engine *e = t->node.engine;
+    struct cluster_client *client = t->node.client(t->node.ctx);
+    uint16_t own = atomic_load_explicit(&e->node_number, memory_order_relaxed);
+    bool is_taken = atomic_load_explicit(&e->taken_by, memory_order_relaxed) != 0;
+    if (client == NULL || own == 0 || is_taken || !replica_is_sure(e->replica)) {
+        return;
+    }
+    read_owners(t);
+    int err = 0;
+    for (size_t i = 0; err == 0 && i < t->count; i++) {
+        err = is_held(t, &t->logs[i], own) ? give_back(t, &t->logs[i], client) : 0;
+    }
+}
+
+/* --- one log after the other ------------------------------------------------------------------ */
+
+/* Whether a spool that has no log any more returns, with what it took of others, nobody can know but people. */
+static void tell_of_held(const struct taker *t, uint16_t holder)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        const struct known_log *l = &t->logs[i];
+        struct log_owner is = l->owner;
+        char text[LOG_OWNER_TEXT_SIZE];
+        if (l->number != holder && is.holder == holder && !is.is_given) {
+            is.epoch++;
+            is.is_given = true;
+            (void)log_owner_write(&is, text);
+            log_error(
+                "take-over: log %u waits for spool %u, which had begun to take it over; if the "
+                "disk with spool %u will never be used again, have it taken without: nats kv "
+                "put " LOG_OWNER_BUCKET " %u \"%s\"",
+                l->number, holder, holder, l->number, text);
+        }
+    }
+}
+
+static void complain_of_log(const struct taker *t, struct known_log *l, int err)
 {
     if (err == 0 || err == ERR_CLOSED || err == ERR_AGAIN || err == l->complained) {
         return;
@@ -428,6 +510,11 @@ static void complain_of_log(struct known_log *l, int err)
     l->complained = err;
     if (err == ERR_MISSING) {
         log_error("take-over: the servers have lost log %u: its mail is on its node's disk only",
+                  l->number);
+        tell_of_held(t, l->number);
+    } else if (err == -EPROTONOSUPPORT) {
+        log_error("take-over: log %u has frames of a newer version of sluice, and is left to nodes "
+                  "that have it",
                   l->number);
     } else if (err == ERR_LIMIT) {
         log_warning("take-over: log %u is left to others, as our log or disk has no room for its "
@@ -451,7 +538,11 @@ static bool try_to_take(struct taker *t, struct known_log *l, uint16_t own)
     atomic_store_explicit(&t->under_way, l->number, memory_order_relaxed);
     int err = t->node.log_module->open(&t->node.options, name, &k.taken.log);
     err = err != 0 ? err : take_log(&k);
-    complain_of_log(l, err);
+    complain_of_log(t, l, err);
+    if (err == -EPROTONOSUPPORT) {
+        l->is_newer = true;
+        give_back_one(t, l, own);
+    }
     l->paused = err == -EIO ? clock_mono() + PAUSE : 0; /* it is read from its start again */
     t->node.log_module->close(k.taken.log);
     atomic_store_explicit(&t->under_way, 0, memory_order_relaxed);
@@ -493,6 +584,7 @@ static void run_taker(void *arg)
         work(t);
         post_nap(&t->post, clock_mono() + cluster_clock_real(LOOK));
     }
+    give_all_back(t);
     rcu_awake();
 }
 

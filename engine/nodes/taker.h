@@ -44,7 +44,8 @@ struct taker_view {
 MUST_USE int taker_new(const struct taker_node *node, struct taker **ret);
 /* errors: -errno */
 MUST_USE int taker_start(struct taker *t);
-/* When the spool writer has ended. */
+/* When the spool writer has ended, and while the client is there. Gives back what it holds; waits for a
+ * server 2 s at most. */
 void taker_stop(struct taker *t);
 void taker_free(struct taker *t); /* accepts NULL */
 

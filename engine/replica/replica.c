@@ -67,6 +67,7 @@ struct replica {
     uint64_t place;         /* of the same */
     size_t under_way;       /* frames of the batch that are not acknowledged */
     uint64_t purge;
+    bool is_sure, purge_makes_sure; /* replica_is_sure */
     struct replica_view figures;
 };
 
@@ -222,7 +223,7 @@ bool replica_is_ready(struct replica *r)
     if (is_ready && r->seen_epoch != r->epoch) {
         r->seen_epoch = r->epoch;
         r->seen_node = r->node;
-        replica_doubt(r); /* what the log had before need not be what the tables have */
+        be_unsure(r);
     }
     r->seen_serial = is_ready ? r->serial : r->seen_serial;
     (void)pthread_mutex_unlock(&r->lock);
@@ -339,6 +340,7 @@ static void end_retelling(struct replica *r)
     r->live = r->told;
     (void)pthread_mutex_lock(&r->lock);
     r->purge = r->start;
+    r->purge_makes_sure = true;
     r->figures.retellings++;
     r->figures.is_retelling = false;
     (void)pthread_mutex_unlock(&r->lock);
@@ -394,8 +396,9 @@ void replica_committed(struct replica *r, bool is_journal_empty)
 
 void replica_doubt(struct replica *r)
 {
-    r->is_retelling = false;
-    r->wants_retelling = true;
+    (void)pthread_mutex_lock(&r->lock);
+    be_unsure(r);
+    (void)pthread_mutex_unlock(&r->lock);
 }
 
 /* --- the keeper ------------------------------------------------------------------------------- */
@@ -459,6 +462,21 @@ uint64_t replica_take_purge(struct replica *r)
     r->purge = 0;
     (void)pthread_mutex_unlock(&r->lock);
     return purge;
+}
+
+void replica_purged(struct replica *r)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    r->is_sure = r->purge_makes_sure;
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
+bool replica_is_sure(struct replica *r)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    bool is_sure = r->is_sure;
+    (void)pthread_mutex_unlock(&r->lock);
+    return is_sure;
 }
 
 void replica_set_size(struct replica *r, uint64_t bytes)

@@ -87,6 +87,8 @@ struct slice replica_frame(struct replica *r, uint64_t serial);
 void replica_acknowledged(struct replica *r, uint64_t serial, uint64_t place);
 /* What is in front of this place is not needed any more; 0: nothing new is to be purged. */
 uint64_t replica_take_purge(struct replica *r);
+/* That is done. */
+void replica_purged(struct replica *r);
 /* What the log takes, as the servers say. */
 void replica_set_size(struct replica *r, uint64_t bytes);
 /* The servers have no room for a frame. */
@@ -103,5 +105,8 @@ struct replica_view {
     bool is_retelling;
 };
 void replica_look(struct replica *r, struct replica_view *ret);
+/* The log has nothing that the spool has not: since it was last in doubt all was told anew, and what was in
+ * front of that is purged. Any thread. */
+bool replica_is_sure(struct replica *r);
 
 #endif

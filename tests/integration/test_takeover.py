@@ -153,6 +153,31 @@ def test_taker_killed(nodes, nats):
     wait_received(c, [f'r{i}@x.test' for i in range(600)], 60)
 
 
+def test_taker_stopped(nodes):
+    """A taker that is stopped in order in the middle gives the log back: another node goes on where it stopped, and nothing is
+    repeated. What it has by then it keeps until it returns."""
+    a, b, c = nodes('a'), nodes('b'), nodes('c')
+    start_all(a, b)
+    hold(a)
+    for i in range(300):
+        submit(a, 'a@a.test', [f'r{i}@x.test'], message(text=('x' * 70 + '\r\n') * 900))
+    hold(b)
+    lose_spool(a)
+    b.wait_log('was read: ', 40)
+    assert b.stop(40) == 0
+    assert 'is given back' in b.log() and 'is taken over' not in b.log(), b.log()
+    c.start()
+    until(lambda: takeover_of(c)['logs'] == 1, c.log, 40)
+    theirs = takeover_of(c)['messages']
+    assert 0 < theirs <= 300
+    until(lambda: len(received(c)) == theirs, c.log)
+    b.start()
+    wait_open(b)
+    assert len(b.query('messages')) == 300 - theirs
+    assert b.command('resume', '--all').returncode == 0
+    wait_received(c, [f'r{i}@x.test' for i in range(300)])
+
+
 def number_of(daemon, name):
     return next(row['number'] for row in daemon.query('cluster') if row.get('node') == name)
 

@@ -1,5 +1,5 @@
 /* Nodes that take each other's mail over, at random: they accept, deliver, die, lose their disks,
- * stand still and return; takers fence logs of nodes that are gone, and sometimes of some that are not, race for
+ * stand still, are stopped in order and return; takers fence logs of nodes that are gone, and sometimes of some that are not, race for
  * them, and die or are taken over themselves in the middle. The rules are those of adoption.h; frames
  * are stored one by one, so that any batch can be cut short. tests/sim/log_random has what is below: which
  * frames count.
@@ -26,6 +26,9 @@ enum fault {
     TAKES_ANY,         /* a log is taken from its holder before the holder's own log was adopted */
     TRUSTS_OLD_SPOOL,  /* who returns does not ask whether it was taken over */
     CLAIMS_BLINDLY,    /* the key is set without comparing it */
+    GIVES_BACK_IN_DOUBT, /* also while the own log may say what the spool does not */
+    GIVES_BACK_BARE,     /* a log is given back without the mark */
+    CLAIM_DROPS_MARK,    /* who takes it takes the mark out of the key */
     CLAIMS_WHEN_CLAIMED, /* who was taken over himself, and does not know it yet, takes others over */
     FAULT_COUNT
 };
@@ -39,6 +42,9 @@ static const char *const fault_names[FAULT_COUNT] = {
     "taking a log before its holder's",
     "going on with a spool that was taken over",
     "setting the key without comparing",
+    "giving a log back while the own log is in doubt",
+    "giving a log back without the mark",
+    "taking the mark of one that was given back out of its key",
     "taking over without a look at the own key",
 };
 
@@ -61,7 +67,8 @@ struct log {
     struct frame frames[FRAMES];
     uint64_t epoch; /* the key; 0: there is none */
     uint16_t holder;
-    bool is_adopted;
+    uint64_t given; /* mark of who gave it back last */
+    bool is_adopted, is_given;
 };
 
 struct spool {
@@ -85,7 +92,7 @@ struct node {
     uint64_t claim; /* epoch */
     unsigned fence;
     struct spool read;
-    uint64_t at;
+    uint64_t at, given; /* given: as the key said when it was claimed */
 };
 
 static struct world {
@@ -101,7 +108,7 @@ static struct world {
 } w;
 
 static struct {
-    uint64_t runs, adoptions, interrupted, returns, refused, repeats, allowed, dropped;
+    uint64_t runs, adoptions, interrupted, given, returns, refused, repeats, allowed, dropped;
 } totals;
 
 static unsigned draw(unsigned below)
@@ -285,6 +292,7 @@ static void choose(struct node *n)
         .log = log,
         .holder = l->holder,
         .is_adopted = l->is_adopted,
+        .is_given = l->is_given,
         .is_gone = !is_run(l->holder) || (!w.is_end && draw(20) == 0),
         .has_adopted_holder = n->spool.marks[l->holder] == ADOPTION_DONE ||
                               (w.fault == TAKES_ANY && !is_run(l->holder)),
@@ -311,6 +319,9 @@ static void claim(struct node *n)
     }
     l->epoch = n->claim > l->epoch ? n->claim : l->epoch;
     l->holder = n->spool.number;
+    l->is_given = false;
+    n->given = l->given;
+    l->given = w.fault == CLAIM_DROPS_MARK ? 0 : l->given;
     n->stage = FENCE;
     (void)dies(n);
 }
@@ -370,6 +381,7 @@ static void read_log(struct node *n)
         s->queue &= ~unsure[k];
     }
     n->at = w.fault == ADOPTS_FROM_START ? 0 : n->spool.marks[n->source];
+    n->at = n->given > n->at ? n->given : n->at;
     n->stage = TAKE;
 }
 
@@ -460,6 +472,32 @@ static void work(struct node *n)
     }
 }
 
+/* Stopped in order: nothing is without a result, and logs that are not adopted to the end are given
+ * back; a process that dies meanwhile has not done all of that. */
+static void stop(struct node *n)
+{
+    for (unsigned k = 1; k <= w.numbers; k++) {
+        struct log *l = &w.logs[k];
+        bool is_in_doubt = n->retold <= LOGS && w.fault != GIVES_BACK_IN_DOUBT;
+        uint64_t mark = w.fault == GIVES_BACK_BARE ? 0 : n->spool.marks[k];
+        bool is_held = !l->is_given &&
+                       (l->holder == n->spool.number || n->spool.marks[l->holder] == ADOPTION_DONE);
+        if (is_in_doubt || k == n->spool.number || l->is_adopted ||
+            n->spool.marks[k] == ADOPTION_DONE || !is_held) {
+            continue;
+        }
+        if (dies(n)) {
+            return;
+        }
+        l->epoch++;
+        l->is_given = true;
+        l->given = mark > l->given ? mark : l->given;
+        totals.given++;
+    }
+    n->is_dead = true;
+    forget(n);
+}
+
 /* --- runs ------------------------------------------------------------------------------------- */
 
 static void act(struct node *n)
@@ -492,6 +530,8 @@ static void step(void)
         n->is_still = true;
     } else if (what < 2) {
         (void)dies(n);
+    } else if (what < 4 && n->is_open && n->sent == 0) {
+        stop(n);
     } else {
         act(n);
     }
@@ -551,13 +591,15 @@ int main(int argc, char **argv)
         }
     }
     (void)printf(
-        "%llu runs: %llu logs adopted, %llu adoptions interrupted, %llu spools set aside, %llu "
-        "frames refused, %llu messages dropped for want of a mark; %llu deliveries repeated "
+        "%llu runs: %llu logs adopted, %llu adoptions interrupted, %llu logs given back, %llu "
+        "spools set aside, %llu frames refused, %llu messages dropped for want of a mark; %llu "
+        "deliveries repeated "
         "of %llu allowed: sound\n",
         (unsigned long long)totals.runs, (unsigned long long)totals.adoptions,
-        (unsigned long long)totals.interrupted, (unsigned long long)totals.returns,
-        (unsigned long long)totals.refused, (unsigned long long)totals.dropped,
-        (unsigned long long)totals.repeats, (unsigned long long)totals.allowed);
+        (unsigned long long)totals.interrupted, (unsigned long long)totals.given,
+        (unsigned long long)totals.returns, (unsigned long long)totals.refused,
+        (unsigned long long)totals.dropped, (unsigned long long)totals.repeats,
+        (unsigned long long)totals.allowed);
     for (enum fault f = SOUND + 1; f < FAULT_COUNT; f++) {
         uint64_t unsound = 0;
         for (uint64_t i = 0; i < runs; i++) {

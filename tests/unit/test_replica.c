@@ -77,6 +77,9 @@ static void *run_keeper(void *arg)
         for (; purge != 0 && keeper.first < purge; keeper.first++) {
             buf_fini(&keeper.frames[keeper.first]);
         }
+        if (purge != 0) {
+            replica_purged(keeper.replica);
+        }
         (void)pthread_mutex_unlock(&keeper.lock);
         if (frame.len == 0) {
             (void)usleep(50);
@@ -212,9 +215,11 @@ static void a_batch_without_an_answer_does_not_count(void **state)
         assert_int_equal(replica_ship(keeper.replica), 0);
         replica_committed(keeper.replica, true);
     }
-    for (int i = 0; replayed_messages() != 2; i++) { /* the keeper purges */
-        assert_true(i < 1000);
+    for (int i = 0; replayed_messages() != 2 || !replica_is_sure(keeper.replica); i++) {
+        assert_true(i < 1000); /* the keeper purges */
     }
+    replica_doubt(keeper.replica);
+    assert_false(replica_is_sure(keeper.replica));
 }
 
 static void an_epoch_that_ends_takes_its_batch_along(void **state)
