@@ -6,16 +6,19 @@
 
 static int usage(void)
 {
-    (void)fputs("usage: sluice-sim script FILE...\n"
-                "       sluice-sim scale [--jobs N] [--destinations N] [--in-flight N] [--size N] "
-                "[--json]\n"
-                "       sluice-sim tables [--table 1|2|3] [--seed N] [--json]\n"
-                "       sluice-sim pace [--short] [--seed N] [--json | --verbose]\n"
-                "       sluice-sim waits [--seed N] [--json]\n"
-                "       sluice-sim flows [--short] [--json]\n"
-                "       sluice-sim day [--short] [--seed N] [--json]\n"
-                "       sluice-sim cluster [--seed N]\n",
-                stderr);
+    (void)fputs(
+        "usage: sluice-sim script FILE...\n"
+        "       sluice-sim scale [--jobs N] [--destinations N] [--in-flight N] [--size N] "
+        "[--json]\n"
+        "       sluice-sim tables [--table 1|2|3] [--seed N] [--json]\n"
+        "       sluice-sim pace [--short] [--seed N] [--json | --verbose]\n"
+        "       sluice-sim waits [--seed N] [--json]\n"
+        "       sluice-sim flows [--short] [--json]\n"
+        "       sluice-sim day [--short] [--seed N] [--json]\n"
+        "       sluice-sim cluster [--seed N]\n"
+        "       sluice-sim log [--rate N] [--gbit N] [--disk MB/S] [--sync USEC] [--way USEC] "
+        "| --one-machine\n",
+        stderr);
     return 2;
 }
 
@@ -47,6 +50,9 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "cluster") == 0) {
         return sim_cluster(argc - 2, argv + 2);
+    }
+    if (strcmp(argv[1], "log") == 0) {
+        return sim_log(argc - 2, argv + 2);
     }
     return usage();
 }

@@ -8,6 +8,7 @@ int sim_tables(int argc, char **argv);
 int sim_pace(int argc, char **argv);
 int sim_waits(int argc, char **argv);
 int sim_cluster(int argc, char **argv);
+int sim_log(int argc, char **argv);
 int sim_day(int argc, char **argv);
 int sim_flows(int argc, char **argv);
 
