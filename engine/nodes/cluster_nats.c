@@ -351,6 +351,15 @@ static int client_put(struct cluster_client *c, const char *bucket, const char *
     return cluster_nats_error(kvStore_Put(ret_revision, store, key, value.data, (int)value.len));
 }
 
+/* After a put that failed with an error that has no status of its own. Servers refuse one also while another
+ * put of the key is on its way to their disks: then the value has the revision yet that was expected,
+ * and does not tell. */
+static bool is_wrong_revision(void)
+{
+    const char *text = nats_GetLastError(NULL);
+    return text != NULL && strstr(text, "wrong last sequence") != NULL;
+}
+
 static int client_swap(struct cluster_client *c, const char *bucket, const char *key,
                        struct slice value, uint64_t revision, uint64_t *ret_revision)
 {
@@ -362,9 +371,10 @@ static int client_swap(struct cluster_client *c, const char *bucket, const char 
         revision == 0
             ? kvStore_Create(ret_revision, store, key, value.data, (int)value.len)
             : kvStore_Update(ret_revision, store, key, value.data, (int)value.len, revision);
-    /* A wrong revision comes as an error without a status of its own; whether it was that one, the
-     * value tells. */
-    if (s == NATS_ERR) {
+    if (s == NATS_ERR && is_wrong_revision()) {
+        return ERR_AGAIN;
+    }
+    if (s == NATS_ERR) { /* or it is said in other words: the value tells */
         struct cluster_value is = {.data = NULL};
         int err = client_get(c, bucket, key, &is);
         uint64_t now = err == 0 ? is.revision : 0;
