@@ -597,9 +597,21 @@ static void nap_writer(struct spool_writer *w, bool is_flushed) ON_ROLE(w->post)
     post_nap_finish(&w->post);
 }
 
+/* Letters that come meanwhile wake nobody. */
+static void gather(struct spool_writer *w) ON_ROLE(w->post)
+{
+    usec_t left = w->gathers_until == 0 ? 0 : w->gathers_until - clock_mono();
+    if (left > 0 && !post_must_end(&w->post)) {
+        rcu_sleep();
+        (void)usleep((useconds_t)left); /* shorter is as good */
+        rcu_awake();
+    }
+}
+
 static void write_until_the_end(struct spool_writer *w) ON_ROLE(w->post)
 {
     for (;;) {
+        gather(w);
         bool is_stopping = post_must_end(&w->post);
         bool took = take_batch(w);
         pass(w);

@@ -50,6 +50,8 @@ struct spool_writer {
     usec_t delivered_due; /* monotonic: settle.delivered must be written by then; 0: it is empty */
     usec_t touched_due;   /* likewise for results that need a transaction */
     usec_t commit_took;   /* of the last transaction: from the last change to durable */
+    usec_t shipped_for;   /* how long the servers took for the last batch that they were sent */
+    usec_t gathers_until; /* monotonic: no batch begins before; 0: at once */
     usec_t received;      /* monotonic: when the last part of a reception came; 0: none did */
     usec_t journal_after; /* monotonic: the journal failed and is not used before */
     struct admission admission;
