@@ -288,12 +288,14 @@ static int check_destination(const struct sched *s, const struct sched_destinati
     return err == 0 ? check_servers(s, d, ret) : err;
 }
 
-static int check_peers(const struct job *j, struct sched_fault *ret)
+static int check_peers(const struct sched *s, const struct job *j, struct sched_fault *ret)
 {
     uint32_t waiting = 0, entries = 0, recipients = 0;
     list_foreach(p, &j->peers, const struct peer, link)
     {
         HOLD_TRUE(p->job == j && p->entries > 0 && p->held > p->entries);
+        HOLD_TRUE(p->stand ==
+                  (flows_take_turns(s) ? turn_stand(s, j->flow, p->destination) : NULL));
         entries += p->entries;
         for (const struct sched_entry *e = entry_queue_first(&p->waiting); e != NULL;
              e = entry_queue_next(&p->waiting, e)) {
@@ -330,7 +332,7 @@ static int check_job(const struct sched *s, const struct job *j, struct tally *t
     t->jobs++;
     t->recipients += (uint64_t)j->rcpt_count;
     t->slots += j->rcpt_limit;
-    return check_peers(j, ret);
+    return check_peers(s, j, ret);
 }
 
 static int check_schedule(const struct flow *f, bool is_first_current, struct tally *t,

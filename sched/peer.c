@@ -15,7 +15,8 @@ struct peer *peer_new(struct sched *s, struct job *job, struct sched_destination
             return NULL;
         }
     }
-    if (flows_take_turns(s) && turn_add_peer(s, job->flow, d) != 0) {
+    struct stand *stand = flows_take_turns(s) ? turn_add_peer(s, job->flow, d) : NULL;
+    if (flows_take_turns(s) && stand == NULL) {
         if (p != &job->first_peer) {
             s->host.release(s->host.ctx, p);
         }
@@ -25,6 +26,7 @@ struct peer *peer_new(struct sched *s, struct job *job, struct sched_destination
     tree_node_init(&p->in_parked);
     p->job = job;
     p->destination = d;
+    p->stand = stand;
     p->waiting = (struct entry_queue){0};
     p->entries = 0;
     p->held = 1;

@@ -8,12 +8,14 @@
 #include "sched/tree.h"
 
 struct job;
+struct stand;
 
 struct peer {
     struct list link;           /* the job's ring; the head of the ring moves, 5.4 */
     struct tree_node in_parked; /* sched_destination.parked, while the job is parked */
     struct job *job;            /* constant, any thread; NULL: a job's embedded one, not in use */
     struct sched_destination *destination;
+    struct stand *stand; /* of its flow there; NULL while all mail is of one flow */
     struct entry_queue waiting;
     uint32_t entries; /* waiting and in flight; it is in the ring while there are some */
     uint32_t held;    /* its entries that exist, settled ones too; and one until peer_remove */

@@ -156,14 +156,15 @@ static struct share *new_share(struct sched *s, struct flow *f, struct turn *t)
     return share;
 }
 
-/* With one stand more. NULL: no memory. */
-static struct share *obtain_share(struct sched *s, struct flow *f, struct party *p)
+/* With one stand more. is_new: there is none yet, as its own party is that of one stand. NULL: no
+ * memory. */
+static struct share *obtain_share(struct sched *s, struct flow *f, struct party *p, bool is_new)
 {
     struct turn *t = obtain_turn(s, p);
     if (t == NULL) {
         return NULL;
     }
-    struct share *share = find_share(s, f, t);
+    struct share *share = is_new ? NULL : find_share(s, f, t);
     share = share == NULL ? new_share(s, f, t) : share;
     if (share != NULL) {
         share->stands++;
@@ -201,10 +202,10 @@ static void put_share(struct sched *s, struct share *share)
 static struct stand *new_stand(struct sched *s, struct flow *f, struct sched_destination *d)
 {
     struct stand *stand = NULL;
-    struct share *own = obtain_share(s, f, &d->own);
+    struct share *own = obtain_share(s, f, &d->own, true);
     struct share *share = own;
     if (own != NULL && d->party != &d->own) {
-        share = obtain_share(s, f, d->party);
+        share = obtain_share(s, f, d->party, false);
     }
     if (share != NULL && table_reserve(&s->flows.stands) == 0) {
         stand = s->host.alloc(s->host.ctx, sizeof(*stand));
@@ -222,6 +223,7 @@ static struct stand *new_stand(struct sched *s, struct flow *f, struct sched_des
     stand->flow = f;
     stand->destination = d;
     stand->share = share;
+    stand->own = own;
     stand->node.hash = pair_hash(s, f->number, d->node.hash);
     turn_init_stand(stand);
     tree_node_init(&stand->in_queue);
@@ -230,32 +232,30 @@ static struct stand *new_stand(struct sched *s, struct flow *f, struct sched_des
     return stand;
 }
 
-int turn_add_peer(struct sched *s, struct flow *f, struct sched_destination *d)
+struct stand *turn_add_peer(struct sched *s, struct flow *f, struct sched_destination *d)
 {
     struct stand *stand = turn_stand(s, f, d);
     stand = stand == NULL ? new_stand(s, f, d) : stand;
-    if (stand == NULL) {
-        return -ENOMEM;
+    if (stand != NULL) {
+        stand->peers++;
     }
-    stand->peers++;
-    return 0;
+    return stand;
 }
 
-void turn_remove_peer(struct sched *s, const struct peer *p)
+void turn_remove_peer(struct sched *s, struct peer *p)
 {
-    struct stand *stand = turn_stand(s, p->job->flow, p->destination);
+    struct stand *stand = p->stand;
     assert(stand != NULL);
-    struct sched_destination *d = stand->destination;
+    p->stand = NULL;
     stand->peers--;
     if (stand->peers > 0) {
         return;
     }
     assert(stand->waiting == 0 && tree_is_empty(&stand->parked));
-    struct share *own = find_share(s, stand->flow, d->own.turn);
-    if (stand->share != own) {
+    if (stand->share != stand->own) {
         put_share(s, stand->share);
     }
-    put_share(s, own);
+    put_share(s, stand->own);
     list_remove(&stand->in_destination);
     table_remove(&s->flows.stands, &stand->node);
     s->host.release(s->host.ctx, stand);
@@ -267,7 +267,7 @@ int turn_stage(struct sched *s, struct sched_destination *d, struct party *to)
 {
     list_foreach(stand, &d->stands, struct stand, in_destination)
     {
-        if (obtain_share(s, stand->flow, to) != NULL) {
+        if (obtain_share(s, stand->flow, to, false) != NULL) {
             continue;
         }
         for (struct list *at = stand->in_destination.prev; at != &d->stands; at = at->prev) {
@@ -329,7 +329,8 @@ static uint64_t add_all(struct sched *s)
     while ((node = table_next(&s->by_id, &cursor)) != NULL) {
         list_foreach(p, &container_of(node, struct job, node)->peers, struct peer, link)
         {
-            if (turn_add_peer(s, p->job->flow, p->destination) != 0) {
+            p->stand = turn_add_peer(s, p->job->flow, p->destination);
+            if (p->stand == NULL) {
                 return done;
             }
             done++;

@@ -112,9 +112,9 @@ struct job *turn_first(const struct flow *f, enum openness need)
     return n == NULL ? NULL : turn_first_job(container_of(n, const struct turn, in_ready)->whose);
 }
 
-static NONNULL_RET struct stand *stand_of(const struct sched *s, const struct peer *p)
+static NONNULL_RET struct stand *stand_of(const struct peer *p)
 {
-    struct stand *stand = turn_stand(s, p->job->flow, p->destination);
+    struct stand *stand = p->stand;
     assert(stand != NULL);
     return stand;
 }
@@ -216,7 +216,7 @@ void turn_file_stand(struct sched *s, struct stand *stand)
 
 void turn_count_waiting(struct sched *s, const struct peer *p, int change)
 {
-    struct stand *stand = stand_of(s, p);
+    struct stand *stand = stand_of(p);
     stand->waiting += (uint32_t)change;
     turn_count_share(s, stand->share, change);
     if (change > 0) {
@@ -234,7 +234,7 @@ static uint64_t price(const struct share *share, uint32_t recipients)
 
 void turn_charge(struct sched *s, struct sched_entry *e)
 {
-    struct share *share = stand_of(s, e->peer)->share;
+    struct share *share = stand_of(e->peer)->share;
     struct turn *t = share->turn;
     uint32_t class = share->flow->key.class;
     bool waits[SCHED_CLASSES];
@@ -254,7 +254,7 @@ void turn_charge(struct sched *s, struct sched_entry *e)
 
 void turn_give_back(struct sched *s, struct sched_entry *e)
 {
-    struct share *share = stand_of(s, e->peer)->share;
+    struct share *share = stand_of(e->peer)->share;
     if (e->is_charged) {
         uint64_t now = share->turn->served[share->flow->key.class], paid = price(share, e->count);
         share->start = share->start > now + paid ? share->start - paid : now;
@@ -267,7 +267,7 @@ void turn_give_back(struct sched *s, struct sched_entry *e)
 
 void turn_park(struct sched *s, struct peer *p)
 {
-    struct stand *stand = stand_of(s, p);
+    struct stand *stand = stand_of(p);
     tree_insert(&stand->parked, &p->in_parked);
     if (stand->parked.first == &p->in_parked) {
         turn_file_stand(s, stand);
@@ -276,7 +276,7 @@ void turn_park(struct sched *s, struct peer *p)
 
 void turn_unpark(struct sched *s, struct peer *p)
 {
-    struct stand *stand = stand_of(s, p);
+    struct stand *stand = stand_of(p);
     bool was_first = stand->parked.first == &p->in_parked;
     tree_remove(&stand->parked, &p->in_parked);
     if (was_first) {
@@ -286,7 +286,7 @@ void turn_unpark(struct sched *s, struct peer *p)
 
 void turn_mark(struct sched *s, const struct peer *p)
 {
-    struct share *share = stand_of(s, p)->share;
+    struct share *share = stand_of(p)->share;
     share->tag = p->job->flow->tag;
     shortage_mark(share);
 }

@@ -84,7 +84,8 @@ struct stand {
     struct table_node node; /* sched.flows.stands */
     struct flow *flow;
     struct sched_destination *destination;
-    struct share *share;
+    struct share *share;       /* at the destination's party; NULL: on the move */
+    struct share *own;         /* at its own one: the same, unless it is at a site */
     struct tree parked;        /* peer.in_parked, in the order of the schedule */
     struct tree_node in_queue; /* share.queue: jobs are parked, and the destination is willing */
     struct list in_destination;
@@ -96,9 +97,10 @@ struct stand {
 void turn_init_flow(struct flow *f);
 /* Several flows from now on: what waits is the first one's. errors: -ENOMEM, nothing changed */
 MUST_USE int turn_begin(struct sched *s);
-/* A peer of the flow comes to the destination, or leaves it. errors: -ENOMEM, nothing changed */
-MUST_USE int turn_add_peer(struct sched *s, struct flow *f, struct sched_destination *d);
-void turn_remove_peer(struct sched *s, const struct peer *p);
+/* A peer of the flow comes to the destination, and its stand is returned; or it leaves. NULL: no memory,
+ * nothing changed */
+MUST_USE struct stand *turn_add_peer(struct sched *s, struct flow *f, struct sched_destination *d);
+void turn_remove_peer(struct sched *s, struct peer *p);
 /* So many more entries of it wait. */
 void turn_count_waiting(struct sched *s, const struct peer *p, int change);
 /* An entry was selected, or comes back as if it had not been. */
@@ -131,7 +133,7 @@ void turn_pass(struct sched *s, struct flow *f);
 void turn_retry(struct sched *s, struct flow *f);
 /* The first job parked where the flow has the turn. NULL: none. */
 struct job *turn_first(const struct flow *f, enum openness need);
-/* It is the stand of the peer. */
+/* What the flow has there; NULL: nothing. A peer knows its stand. */
 struct stand *turn_stand(const struct sched *s, const struct flow *f,
                          const struct sched_destination *d);
 /* --- between sched/turn.c and sched/stand.c --------------------------------------------------- */
