@@ -4,7 +4,8 @@
  * At each destination, for any two of one class and over any time, what they were given differs by no
  * more than Li/wi + Lj/wj recipients, L the largest entry, while no connection is lacking. Where connections
  * are short, and those of before are over, each holds at most 1/wi and one of the least weight more for its
- * weight than any other, whichever destinations it has mail for; where there are more flows than connections,
+ * weight than any other, whichever destinations it has mail for, and likewise where destinations with different
+ * hosts share the lane of a site; where there are more flows than connections,
  * each has them in turn by its weight; and urgent mail has the next one, whoever has the turn at its
  * destination. A class has its floor.
  *
@@ -28,8 +29,8 @@
 #define ANYWHERE     UINT32_MAX
 
 /* What is lacking: windows, or connections alone, or so much that not every flow can have one, or now windows
- * and now connections. */
-enum limit { WINDOWS, CONNECTIONS, CROWD, BOTH };
+ * and now connections, or the window of a site. */
+enum limit { WINDOWS, CONNECTIONS, CROWD, BOTH, LANE };
 
 struct flow_model {
     struct sched_flow_key key;
@@ -165,6 +166,21 @@ static void check_held(const struct world *w)
     }
 }
 
+static void resolve(struct world *w, struct sched_destination *d)
+{
+    struct slice name = sched_destination_name(d);
+    struct sched_server server = {.key_len = 1, .families = 1};
+    server.key[0] = (uint8_t)name.data[0];
+    const struct sched_hosts_result r = {.destination = d,
+                                         .resolution = SCHED_RESOLVED,
+                                         .hosts = w,
+                                         .expires = USEC_NEVER,
+                                         .site = SLICE("site"),
+                                         .servers = &server,
+                                         .server_count = 1};
+    sched_resolved(w->sched, &r, w->now);
+}
+
 static void pull(struct world *w)
 {
     struct sched_action a;
@@ -174,6 +190,8 @@ static void pull(struct world *w)
             deliver(w, &a);
         } else if (a.kind == SCHED_FINISHED) {
             free(a.handle);
+        } else if (a.kind == SCHED_RESOLVE) {
+            resolve(w, a.destination);
         }
     }
     if (sched_check(w->sched, &fault) != 0) {
@@ -238,7 +256,14 @@ static void begin(struct world *w, enum limit what)
         int all = (int)w->destination_count * c.initial_destination_concurrency;
         c.process_limit = 1 + (int)draw(w, all > 1 ? (uint32_t)all - 1 : 1);
     }
-    w->checks_held = what == CONNECTIONS || what == CROWD;
+    if (what == LANE) {
+        c.must_resolve = true; /* to a host of its own each, at one site */
+        c.initial_destination_concurrency = c.destination_concurrency_limit =
+            2 + (int)draw(w, FLIGHTS / 2);
+        c.process_limit = FLIGHTS;
+        w->destination_count = DESTINATIONS;
+    }
+    w->checks_held = what == CONNECTIONS || what == CROWD || what == LANE;
     w->window = c.initial_destination_concurrency;
     w->connections = c.process_limit;
     w->sched = sched_new(&c, &host, core_shell_release_hosts, 0);
@@ -386,6 +411,23 @@ static void check_turns(struct world *w, const double *before)
     }
 }
 
+/* Each has a destination of its own, all of one site: what they wait for is its lane. */
+static void lane_is_shared(struct world *w)
+{
+    begin(w, LANE);
+    w->flow_count = 2 + draw(w, DESTINATIONS - 1);
+    for (uint32_t i = 0; i < w->flow_count; i++) {
+        uint32_t weight = 1 + draw(w, 10);
+        w->flows[i] = (struct flow_model){.key = {SCHED_NORMAL, i, 0},
+                                          .weight = weight,
+                                          .largest = 1 + draw(w, LARGEST),
+                                          .places = 1U << i};
+        submit(w, &w->flows[i], i);
+        sched_tenant_weight(w->sched, i, (uint16_t)weight, 0);
+    }
+    run(w);
+}
+
 /* More flows than connections, each with a destination of its own; deliveries end in the order in which they
  * began. */
 static void crowd_is_served(struct world *w)
@@ -461,15 +503,16 @@ static void floors_hold(struct world *w)
 int main(int argc, char **argv)
 {
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-    uint64_t runs = argc > 2 ? strtoull(argv[2], NULL, 10) : 180;
+    uint64_t runs = argc > 2 ? strtoull(argv[2], NULL, 10) : 210;
     uint64_t spans = 0;
     static void (*const scenes[])(struct world *) = {tenants_share, connections_are_shared,
                                                      floors_hold,   urgent_is_next,
-                                                     both_bind,     crowd_is_served};
+                                                     both_bind,     crowd_is_served,
+                                                     lane_is_shared};
     for (uint64_t i = seed; i < seed + runs; i++) {
         static struct world w;
         w = (struct world){.random = (i * UINT64_C(0x9e3779b97f4a7c15)) | 1};
-        scenes[i % 6](&w);
+        scenes[i % (sizeof(scenes) / sizeof(*scenes))](&w);
         spans += w.spans;
     }
     REQUIRE(runs < 100 || spans > 100);
