@@ -44,6 +44,9 @@ static void what_is_written_is_read(void **state)
 
 static void what_is_none_is_refused(void **state)
 {
+    static const char too_long[] = "1 1 7 given "
+                                   "9999999999999999999999999999999999999999"
+                                   "9999999999999999999999999999999999999999";
     static const char *const texts[] = {
         "",
         "1 1",
@@ -61,8 +64,7 @@ static void what_is_none_is_refused(void **state)
         "1 1 7 from -1",
         "1 01 7",
         "1 1 7 from 18446744073709551615",
-        "1 1 7 given "
-        "99999999999999999999999999999999999999999999999999999999999999999999999999999999",
+        too_long,
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct log_owner o;
