@@ -15,14 +15,15 @@ class Disk:
     """In the file `image`, seen at `place`. What the file system had handed to the device stays, whether or not the device had been
     asked to flush it: the loss is of pages in memory, not of a drive's own cache."""
 
-    def __init__(self, image, place, size='2G'):
+    def __init__(self, image, place, gigabytes=2):
         self.image, self.place = str(image), str(place)
         if os.geteuid() != 0:
             pytest.skip('only root may mount the disks whose power is cut')
         if shutil.which('mkfs.ext4', path=f'{os.environ["PATH"]}:/usr/sbin:/sbin') is None:
             pytest.skip('no mkfs.ext4 for the disks whose power is cut')
         os.makedirs(self.place, exist_ok=True)
-        os.truncate(os.open(self.image, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600), int(size[:-1]) << 30)
+        with open(self.image, 'wb') as file:
+            file.truncate(gigabytes << 30)
         self._run('mkfs.ext4', '-q', '-F', self.image)
         failure = self._mount()
         if failure:
@@ -34,7 +35,7 @@ class Disk:
                        env={**os.environ, 'PATH': f'{os.environ["PATH"]}:/usr/sbin:/sbin'})
 
     def _mount(self):
-        # Pages are written behind after 30 s, names every 5 s; later ones only make more of them the journal's.
+        # commit: the journal is written when something is synced, and hardly ever by itself.
         done = subprocess.run(['mount', '-o', 'loop,commit=100', self.image, self.place], capture_output=True, text=True, check=False)
         return done.stderr.strip() if done.returncode != 0 else None
 
