@@ -9,7 +9,8 @@ static int usage(void)
     (void)fputs(
         "usage: sluice-sim script FILE...\n"
         "       sluice-sim scale [--jobs N] [--destinations N] [--in-flight N] [--size N] "
-        "[--json]\n"
+        "[--rounds N]\n"
+        "                        [--sites N [--apart]] [--beside JOBS] [--json]\n"
         "       sluice-sim tables [--table 1|2|3] [--seed N] [--json]\n"
         "       sluice-sim pace [--short] [--seed N] [--json | --verbose]\n"
         "       sluice-sim waits [--seed N] [--json]\n"

@@ -2,8 +2,8 @@
  * recipient goes to a destination at random; a message that is finished is followed by a new one,
  * so the number of jobs stays. Recipients that do not fit into the core are read when it asks.
  *
- * With sites it is measured beside a core that has the same hosts and no sites, in turns of a few
- * milliseconds: what else the machine does slows both. */
+ * With sites it is measured beside a core that has the same hosts and no sites; when asked to,
+ * beside one with another number of jobs. Both take turns: what else the machine does slows both. */
 #include "bench/sim/sluice_sim.h"
 #include "sched/sched.h"
 
@@ -16,6 +16,7 @@
 #define NAME_BYTES     40
 #define MOST           5000    /* recipients read at once */
 #define ROUNDS_A_SLICE 1000    /* selections between two looks at the clock */
+#define SLICES_A_TURN  50      /* beside other jobs: a turn finds the cache as the other left it */
 #define DISTINCT_MAX   1000000 /* the largest size when all differ */
 /* What is weighed to tell a recipient from its job: so many recipients that all are in memory, at a
  * destination each, of so few that these do not count. */
@@ -31,6 +32,7 @@ struct message {
 
 struct scale {
     long jobs, destinations, in_flight, rounds, fixed_size;
+    long beside;   /* jobs of the core beside it; 0: none, or as many */
     long sites;    /* 0: each destination is one of its own, and no hosts are asked for */
     bool is_apart; /* sites give their hosts, but each destination is on its own */
     bool is_json, are_sizes_distinct;
@@ -58,7 +60,7 @@ struct result {
     double bytes_per_queued_job; /* of a queue of this length, its destinations included */
     double recipients_in_core;   /* a job */
     double reads;                /* a selection */
-    double sites_part;           /* operations a second, of those without sites; 0: not measured */
+    double part;                 /* operations a second, of those of the core beside it; 0: none */
 };
 
 /* The size in front of each object; 16 bytes keep the alignment. */
@@ -239,7 +241,8 @@ static bool parse_scale_options(struct scale *s, int argc, char **argv)
         long *value;
     } numbers[] = {{"--jobs", &s->jobs},           {"--destinations", &s->destinations},
                    {"--in-flight", &s->in_flight}, {"--rounds", &s->rounds},
-                   {"--size", &s->fixed_size},     {"--sites", &s->sites}};
+                   {"--size", &s->fixed_size},     {"--sites", &s->sites},
+                   {"--beside", &s->beside}};
     for (int i = 0; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0 || strcmp(argv[i], "--apart") == 0) {
             s->is_json |= strcmp(argv[i], "--json") == 0;
@@ -323,23 +326,32 @@ static double operations_per_second(const struct scale *s)
     return 2.0 * (double)s->selections / s->selecting;
 }
 
-/* beside    its slices alternate with those of s; NULL: none */
+static bool run_turn(struct scale *s)
+{
+    for (long i = 0; i < (s->beside > 0 ? SLICES_A_TURN : 1); i++) {
+        if (!run_slice(s)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* beside    its turns alternate with those of s; NULL: none */
 static bool run_scale(struct scale *s, struct scale *beside, struct result *ret)
 {
     begin_rounds(s);
     if (beside != NULL) {
         begin_rounds(beside);
     }
-    for (long done = 0; done < s->rounds && s->filled > 0; done += ROUNDS_A_SLICE) {
-        if (!run_slice(s) || (beside != NULL && !run_slice(beside))) {
+    while (s->selections < s->rounds && s->filled > 0) {
+        if (!run_turn(s) || (beside != NULL && !run_turn(beside))) {
             return false;
         }
     }
     ret->operations_per_second = operations_per_second(s);
     ret->submits_per_second = (double)s->submits / s->submitting;
     ret->reads = (double)s->reads / (double)s->selections;
-    ret->sites_part =
-        beside == NULL ? 0 : ret->operations_per_second / operations_per_second(beside);
+    ret->part = beside == NULL ? 0 : ret->operations_per_second / operations_per_second(beside);
     for (long i = 0; i < s->filled; i++) {
         report_entry(s, s->busy[i]);
     }
@@ -374,23 +386,24 @@ static double fill_scheduler(struct scale *s)
 static bool measure_scale(struct scale s, struct result *ret)
 {
     s.random = 88172645463325252u;
-    struct scale apart = s;
-    bool has_pair = s.sites > 0 && !s.is_apart;
-    apart.is_apart = true;
-    if (!prepare_scale(&s) || (has_pair && !prepare_scale(&apart))) {
+    struct scale other = s;
+    bool has_pair = s.beside > 0 || (s.sites > 0 && !s.is_apart);
+    other.is_apart = s.is_apart || s.beside == 0;
+    other.jobs = s.beside > 0 ? s.beside : s.jobs;
+    if (!prepare_scale(&s) || (has_pair && !prepare_scale(&other))) {
         return false;
     }
     ret->bytes_per_queued_job = fill_scheduler(&s);
     if (has_pair) {
-        (void)fill_scheduler(&apart);
+        (void)fill_scheduler(&other);
     }
     struct sched_counters c;
     sched_view_counters(s.sched, &c);
     ret->recipients_in_core = (double)c.recipients_in_core / (double)s.jobs;
-    bool is_done = run_scale(&s, has_pair ? &apart : NULL, ret);
+    bool is_done = run_scale(&s, has_pair ? &other : NULL, ret);
     finish_scale(&s);
     if (has_pair) {
-        finish_scale(&apart);
+        finish_scale(&other);
     }
     return is_done;
 }
@@ -428,13 +441,21 @@ static bool weigh_both(struct weight *ret)
 /* 0: not measured. */
 static void print_part(const struct scale *s, const struct result *r, const struct result *distinct)
 {
-    if (r->sites_part == 0) {
+    if (r->part == 0) {
+        return;
+    }
+    if (s->beside > 0) {
+        (void)printf(s->is_json
+                         ? "{\"beside\": %ld, \"part\": %.3f, \"distinct_sizes_part\": %.3f}\n"
+                         : "beside %ld jobs: %.2f of the operations a second; %.2f when all sizes "
+                           "differ\n",
+                     s->beside, r->part, distinct->part);
         return;
     }
     (void)printf(s->is_json ? "{\"sites\": %ld, \"part\": %.3f, \"distinct_sizes_part\": %.3f}\n"
                             : "%ld sites: %.2f of the operations a second without sites, the same "
                               "hosts; %.2f when all sizes differ\n",
-                 s->sites, r->sites_part, distinct->sites_part);
+                 s->sites, r->part, distinct->part);
 }
 
 static void print(const struct scale *s, const struct result *r, const struct result *distinct,
