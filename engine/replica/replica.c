@@ -467,7 +467,7 @@ uint64_t replica_take_purge(struct replica *r)
 void replica_purged(struct replica *r)
 {
     (void)pthread_mutex_lock(&r->lock);
-    r->is_sure = r->purge_makes_sure;
+    r->is_sure = r->purge_makes_sure && r->purge == 0; /* else it was an earlier one's */
     (void)pthread_mutex_unlock(&r->lock);
 }
 
