@@ -356,7 +356,7 @@ def test_log_is_taken(nats, place):
     daemon.command('suspend', '--domain', 'x.test', '--reason', 'x', '--here')
     source = place.keep(Source(folder, 'x', f'127.0.0.1:{daemon.port}', '--messages', '0', '--seconds', '60',
                                '--rate', '300'))
-    time.sleep(2)
+    until(lambda: sum(line['event'] == 'acked' for line in source.lines()) > 100, daemon.log, 30)
     restored = restore(other, 'taken')
     daemon.wait_log('another process writes the log of node taken')
     assert refusal(daemon).startswith('451 '), refusal(daemon)
