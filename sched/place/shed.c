@@ -24,7 +24,7 @@
 
 enum {
     PARTS = 16,  /* of what a flow has at a destination: so many leave at a time */
-    LOOKS = 256, /* entries, for the youngest of a flow */
+    LOOKS = 256, /* entries for each of these, to find the flow's among others' that are younger */
 };
 
 /* Messages a second that a lane may send; HUGE_VAL: no bound, or not known yet. */
@@ -247,17 +247,27 @@ static const struct stand *richest(const struct sched *s, const struct sched_des
     return best;
 }
 
-/* What the youngest message of the flow has waiting there, or, where many of others are younger, of any. */
-static struct peer *youngest(const struct sched_destination *d, const struct flow *f)
+static NONNULL_RET struct peer *peer_at(const struct list *n)
 {
-    const struct list *n = d->todo.prev;
-    for (int i = 0; i < LOOKS && n != &d->todo; i++, n = n->prev) {
-        const struct sched_entry *e = container_of(n, const struct sched_entry, place.link);
-        if (e->peer->job->flow == f) {
-            return e->peer;
-        }
+    return container_of(n, const struct sched_entry, place.link)->peer;
+}
+
+/* What the youngest message of the flow has waiting there, from `*at` on, which is put in front of it. NULL:
+ * nothing of it was met in so many looks. */
+static struct peer *next_youngest(const struct sched_destination *d, const struct flow *f,
+                                  const struct list **at, int64_t *looks)
+{
+    const struct list *n = *at;
+    while (n != &d->todo && *looks > 0 && peer_at(n)->job->flow != f) {
+        n = n->prev;
+        --*looks;
     }
-    return list_last(&d->todo, struct sched_entry, place.link)->peer;
+    struct peer *p = n != &d->todo && *looks > 0 ? peer_at(n) : NULL;
+    while (p != NULL && n != &d->todo && peer_at(n) == p) {
+        n = n->prev;
+    }
+    *at = n;
+    return p;
 }
 
 /* Entries of one message leave in their order. Returns how many left. */
@@ -275,21 +285,24 @@ static int64_t shed_peer(struct sched *s, struct peer *p, usec_t *turn, double r
 }
 
 /* The youngest message of the destination, of the flow that has most; where there are several, some of
- * them, so that it is seldom looked for who that is. Returns how many entries left. */
+ * them, so that it is seldom looked for who that is. Where too many of others are younger it is theirs. Returns
+ * how many entries left. */
 static int64_t shed_youngest(struct sched *s, struct sched_destination *d, int64_t most,
                              struct shed_turns *turns)
 {
     const struct stand *stand = richest(s, d);
     if (stand == NULL) {
-        return shed_peer(s, list_last(&d->todo, struct sched_entry, place.link)->peer, turns->turn,
-                         turns->rate, turns->reason);
+        return shed_peer(s, peer_at(d->todo.prev), turns->turn, turns->rate, turns->reason);
     }
     const struct flow *f = stand->share->flow; /* it is there while some of it waits here */
+    const struct list *at = d->todo.prev;
     int64_t has = stand->waiting, part = 1 + has / PARTS, count = 0;
     part = part < most ? part : most;
+    int64_t looks = LOOKS * part;
     while (count < part && has > 0) {
-        struct peer *p = youngest(d, f);
-        bool is_its = p->job->flow == f;
+        struct peer *p = next_youngest(d, f, &at, &looks);
+        bool is_its = p != NULL;
+        p = is_its ? p : peer_at(d->todo.prev); /* from now on: there are no more looks */
         int64_t left = shed_peer(s, p, turns->turn, turns->rate, turns->reason);
         has -= is_its ? left : 0;
         count += left;

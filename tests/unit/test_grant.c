@@ -510,6 +510,34 @@ static void who_has_most_leaves_memory_first(void **state)
     shell_close(&h);
 }
 
+/* ... and however many others there are. */
+static void many_who_have_little_keep_it(void **state)
+{
+    enum { TENANTS = 10, EACH = 30, MOST = 600 };
+    static struct shell h;
+    start(&h, 1);
+    h.config.message_recipient_limit = 2800;
+    assert_int_equal(sched_reconfigure(h.sched, &h.config, h.now), 0);
+    assert_int_equal(shell_run(&h), 0);
+    struct sched_grant g = grant_of(&h, 1);
+    g.per_second = 2;
+    give(&h, g);
+    assert_int_equal(shell_run(&h), 1);
+    for (uint32_t t = 0; t <= TENANTS; t++) {
+        h.flow.tenant = 1 + t;
+        for (unsigned i = 0; i < (t == 0 ? MOST : EACH); i++) {
+            shell_send(&h, "aa");
+        }
+    }
+    uint64_t last_of_most = h.next_id - (uint64_t)TENANTS * EACH;
+    assert_int_equal(shell_run(&h), 0);
+    assert_true(h.paced >= MOST + TENANTS * EACH - 700);
+    for (unsigned i = 0; i < h.paced; i++) {
+        assert_in_range(h.away[i], 1, last_of_most);
+    }
+    shell_close(&h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -529,6 +557,7 @@ int main(void)
         cmocka_unit_test(an_entry_that_comes_back_asks),
         cmocka_unit_test(what_waits_for_a_pace_does_not_fill_memory),
         cmocka_unit_test(who_has_most_leaves_memory_first),
+        cmocka_unit_test(many_who_have_little_keep_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
