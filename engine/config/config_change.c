@@ -318,7 +318,7 @@ bool config_change_is_same_way(const struct config *a, const struct config *b, s
 static bool is_rate(const struct config_option *o)
 {
     return o->type == CONFIG_TYPE_RATE || o->type == CONFIG_TYPE_QUOTA ||
-           o->type == CONFIG_TYPE_QUOTAS;
+           o->type == CONFIG_TYPE_QUOTAS || o->type == CONFIG_TYPE_DATE; /* the day of a warmup */
 }
 
 /* a, b: as config_section_at gives them */

@@ -75,6 +75,9 @@ static void rates_that_change(void **state)
         assert_true(has_rates(a, FIRST));
         assert_true(has_rates(FIRST, a));
     }
+    static const char warmup[] = FIRST "source s { warmup = {\"5/d\"} since = \"2026-01-01\" }\n";
+    static const char later[] = FIRST "source s { warmup = {\"5/d\"} since = \"2026-01-02\" }\n";
+    assert_true(has_rates(warmup, later));
     assert_false(has_rates(FIRST "tenant t { weight = 2 }\n", FIRST "tenant t { weight = 3 }\n"));
     assert_false(has_rates(FIRST, FIRST "hostname = other.example\n"));
 }
