@@ -119,8 +119,24 @@ static bool widen_another(struct sweeper *s, const struct sweep *sweep)
     return other != NULL;
 }
 
+/* NULL: there is none */
+static struct sweep *find_turns(const struct sweeper *s)
+{
+    struct sweep *at = s->first;
+    while (at != NULL && at->kind != SWEEP_TURNS) {
+        at = at->next;
+    }
+    return at;
+}
+
 void sweeper_add(struct sweeper *s, struct sweep *sweep)
 {
+    struct sweep *turns = sweep->kind == SWEEP_TURNS ? find_turns(s) : NULL;
+    if (turns != NULL) {
+        turns->is_repeated = turns->walk.parts > 0; /* else it is still to look at all */
+        sweep_free(sweep);
+        return;
+    }
     sweep->next = NULL;
     if (s->waiting >= SWEEPS_MAX && sweep->kind == SWEEP_FLUSH) {
         log_warning("%d walks over the queue wait: a flush is dropped", SWEEPS_MAX);
@@ -152,7 +168,14 @@ static void end_sweep(struct sweeper *s)
     if (s->first != NULL) {
         s->first->walk.refused = 0;
     }
-    sweep_free(done);
+    if (!done->is_repeated) {
+        sweep_free(done);
+        return;
+    }
+    done->is_repeated = false;
+    id_set_fini(&done->walk.taken);
+    done->walk.parts = 0;
+    sweeper_add(s, done);
 }
 
 /* The first one has to wait for places: the next one that may go on comes first. A place may have become

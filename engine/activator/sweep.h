@@ -46,6 +46,7 @@ struct sweep {
     enum sweep_kind kind;
     struct selector selector;
     _Atomic uint32_t *counter; /* is one higher until this sweep is freed; NULL: none */
+    bool is_repeated;          /* SWEEP_TURNS: once more when it is over; activator only */
     struct sweep_walk walk;
 };
 
@@ -78,7 +79,9 @@ void sweeper_init(struct sweeper *s);
 void sweeper_fini(struct sweeper *s);
 /* Takes the sweep over; its turn comes after those that wait. When SWEEPS_MAX sweeps wait, a sweep
  * for orders is merged into a waiting one of its kind, which then looks at all mail; a flush is
- * dropped, and logged. (order_report.c refuses a flush before it comes to that.) */
+ * dropped, and logged. (order_report.c refuses a flush before it comes to that.) Of SWEEP_TURNS there is
+ * one at a time, which begins anew when others came while it was under way: reloads that follow each
+ * other cost two walks, and not one each. */
 #define SWEEPS_MAX   1000
 #define SWEEPS_BEGUN 8
 void sweeper_add(struct sweeper *s, struct sweep *sweep);

@@ -277,6 +277,52 @@ static void a_sweep_that_waits_keeps_no_other_waiting(void **state)
     assert_true(!sweeper_is_busy(&sweeper) && sweeper.begun == 0 && sweeper.waiting == 0);
 }
 
+static void add_turns(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct sweep *s = sweep_new(SWEEP_TURNS, &everything);
+        assert_non_null(s);
+        sweeper_add(&sweeper, s);
+    }
+}
+
+/* However many reloads there are while one is under way, all that waits for its turn is tried once more. */
+static void turns_are_tried_once_more(void **state)
+{
+    enum { AWAY = 20 };
+    struct activation a = {.engine = engine, .reader = reader};
+    unsigned found[AWAY + 1] = {0};
+    struct spool_position at;
+    struct spool_txn *t;
+    const struct spool_retry away = {.is_paced = true};
+    int budget = 1000;
+    assert_int_equal(spool_begin(store, &t), 0);
+    for (uint64_t id = 1; id <= AWAY; id++) {
+        put(t, id, id);
+        const struct spool_position from = {SPOOL_DEFERRED, id, id, 0};
+        const struct spool_position to = {SPOOL_DEFERRED, 100 + id, id, 0};
+        assert_int_equal(spool_requeue(t, &from, &to, &away), 0);
+    }
+    assert_int_equal(spool_commit(t), 0);
+    add_turns(5);
+    assert_int_equal(sweeper.waiting, 1);
+    assert_int_equal(spool_reader_begin(reader), 0);
+    for (unsigned i = 0; i < AWAY / 2; i++) {
+        assert_int_equal(sweeper_next(&sweeper, &a, &anybody, &budget, &at), 0);
+        found[at.id]++;
+    }
+    add_turns(SWEEPS_MAX + 5);
+    assert_int_equal(sweeper.waiting, 1);
+    while (sweeper_next(&sweeper, &a, &anybody, &budget, &at) == 0) {
+        found[at.id]++;
+    }
+    spool_reader_end(reader);
+    assert_true(budget > 0 && !sweeper_is_busy(&sweeper) && sweeper.begun == 0);
+    for (uint64_t id = 1; id <= AWAY; id++) {
+        assert_int_equal(found[id], 2);
+    }
+}
+
 static void many_sweeps_become_one(void **state)
 {
     struct selector acme = {0};
@@ -308,6 +354,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_sweep_that_waits_keeps_no_other_waiting, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(many_sweeps_become_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(turns_are_tried_once_more, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
