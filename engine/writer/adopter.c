@@ -102,14 +102,28 @@ static int put_end(struct adopter *a, struct spool_txn *txn)
     return a->is_last ? spool_set_adopted(txn, a->job->log, ADOPTION_DONE, 0) : err;
 }
 
+static bool is_renumbered(const struct adopter *a)
+{
+    return a->will.as != 0 && a->will.as != a->will.id;
+}
+
+/* What the transaction takes yet. Any mark covers a renumbered message (adoption_is_covered), so from its
+ * record on it gets all of it: there is no transaction with a mark and half of it. */
+static size_t budget(const struct adopter *a, size_t bytes)
+{
+    if (is_renumbered(a) && spool_retelling_has_record(&a->will.at)) {
+        return SIZE_MAX;
+    }
+    return bytes < PIECE_BYTES ? PIECE_BYTES - bytes : 0;
+}
+
 /* false: the transaction has enough, or there is nothing more, or an error */
 static bool put_some(struct adopter *a, struct spool_txn *txn, size_t *bytes)
 {
-    bool is_renumbered = a->will.as != 0 && a->will.as != a->will.id;
     if (a->will.is_between) {
         uint64_t id;
         if (a->count == ADOPTER_PLACES || *bytes >= PIECE_BYTES ||
-            (is_renumbered && a->count > 0)) {
+            (is_renumbered(a) && a->count > 0)) {
             return false;
         }
         int err = spool_next_message(a->job->reader, a->will.id, &id);
@@ -122,14 +136,14 @@ static bool put_some(struct adopter *a, struct spool_txn *txn, size_t *bytes)
     }
     struct piece piece = {a, txn};
     size_t told = 0;
-    if (is_renumbered && a->count > 0) {
-        return false; /* it gets a transaction of its own: adoption_is_covered */
+    if (is_renumbered(a) && a->count > 0) {
+        return false; /* it gets a transaction of its own */
     }
-    if (*bytes >= PIECE_BYTES) {
+    size_t most = budget(a, *bytes);
+    if (most == 0) {
         return false;
     }
-    int err = spool_retell_one(a->job->reader, &a->will.at, PIECE_BYTES - *bytes, put_change,
-                               &piece, &told);
+    int err = spool_retell_one(a->job->reader, &a->will.at, most, put_change, &piece, &told);
     *bytes += told;
     a->error = a->error != 0 ? a->error : err;
     if (a->error == 0 && spool_retelling_is_through(&a->will.at)) {

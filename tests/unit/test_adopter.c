@@ -64,6 +64,7 @@ static int set_up(void **state)
     }
     (void)snprintf(other_folder, sizeof(other_folder), "%s.other", folder);
     const struct spool_options options = {.path = other_folder, .map_size = MAP_BYTES};
+    messages_told = 0;
     engine = aligned_alloc(CACHE_LINE, sizeof(*engine));
     if (engine == NULL || spool_store_open(&options, &other, text) != 0 ||
         spool_reader_new(other, &from) != 0) {
@@ -229,6 +230,21 @@ static void a_large_message_comes_in_pieces(void **state)
     assert_int_equal(atomic_load(&job.messages), 2);
 }
 
+/* Its id is of this node, so any mark makes who reads the log believe it. */
+static void a_message_that_gets_a_new_id_comes_whole(void **state)
+{
+    const uint64_t as = 1000;
+    atomic_store(&engine->next_id, as);
+    (void)put_one(1);
+    fill(1, MANY);
+    while (messages_told == 0) {
+        take_piece();
+        assert_true(messages_told > 0 || told <= PIECE_MOST);
+    }
+    assert_int_equal(records_of(SPOOL_TABLE_STAGING), 0);
+    look_at_states(as, MANY);
+}
+
 static void half_a_message_is_none_at_the_next_start(void **state)
 {
     fill(1, MANY);
@@ -309,6 +325,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_large_message_comes_in_pieces, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_message_that_gets_a_new_id_comes_whole, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(half_a_message_is_none_at_the_next_start, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(an_error_of_it_leaves_own_mail_alone, set_up, tear_down),
