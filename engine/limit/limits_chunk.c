@@ -21,8 +21,8 @@ static int change_chunk(struct limits *l, struct limits_meter *m, const struct r
     const struct limits_chunk gone = m->gone_chunk;
     struct limits_chunk left = gone;
     if (was != NULL) {
-        left = (struct limits_chunk){was->rule.span, was->window, was->share, was->taken,
-                                     was->revision};
+        left = (struct limits_chunk){was->rule.span, was->window,   was->share,
+                                     was->taken,     was->revision, was->asked_at};
     }
     int err = limits_part_configure(l, m, LIMITS_PART_QUOTA, rule);
     if (err != 0) {
@@ -36,6 +36,10 @@ static int change_chunk(struct limits *l, struct limits_meter *m, const struct r
         part->share = gone.share;
         part->taken = gone.taken;
         part->revision = gone.revision;
+        part->asked_at = gone.asked_at;
+    }
+    if (part != NULL && part->share > 0) {
+        limits_part_take_slot(part); /* else what nobody wants would never go back */
     }
     return 0;
 }

@@ -65,8 +65,7 @@ static bool grow_slots(struct limits_parts *p)
     return true;
 }
 
-/* Out of memory or of slots: the rate stays without a part, and whoever wants it asks again. */
-static void take_slot(struct limits_part *part)
+void limits_part_take_slot(struct limits_part *part)
 {
     struct limits_parts *p = part->all;
     uint32_t at = p->first_free;
@@ -187,7 +186,7 @@ usec_t limits_part_due(struct limits_meter *m, unsigned unit, usec_t now)
     }
     part->asked_at = now;
     if (!part->has_slot) {
-        take_slot(part);
+        limits_part_take_slot(part);
     }
     if (part->share > 0 && (part->unit == LIMITS_PART_QUOTA || now < part->all->until)) {
         part->waits_since = 0;

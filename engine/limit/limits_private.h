@@ -53,6 +53,7 @@ struct limits_chunk {
     uint32_t share;    /* messages that may be lent yet */
     uint64_t taken;    /* by all nodes, as was known last */
     uint64_t revision; /* of the value that said so */
+    usec_t asked_at;   /* monotonic; when somebody last wanted some */
 };
 
 /* A limit of a meter that other nodes use too: limits_part.h. */
@@ -444,6 +445,9 @@ static inline const struct rate_rule *limits_meter_rule(const struct limits_mete
 MUST_USE int limits_part_configure(struct limits *l, struct limits_meter *m, unsigned unit,
                                    const struct rate_rule *rule) ON_ROLE(l->lock);
 void limits_part_free(struct limits *l, struct limits_meter *m, unsigned unit) ON_ROLE(l->lock);
+/* It has none, and is to be looked at. Out of memory or of slots: it stays without, and whoever wants it
+ * asks again. */
+void limits_part_take_slot(struct limits_part *part);
 void limits_parts_fini(struct limits *l);
 /* Somebody asks for it. returns 0: there is a part, or it is not shared; else when to ask again */
 usec_t limits_part_due(struct limits_meter *m, unsigned unit, usec_t now);

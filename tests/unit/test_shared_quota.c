@@ -357,6 +357,26 @@ static void what_is_left_outlives_a_reload(void **state)
     }
 }
 
+/* Also when no more mail comes that wants it. */
+static void what_is_left_goes_back_after_a_reload(void **state)
+{
+    const struct limit_rules same = {.lane.quota = per(1000, DAY), .serial = 1};
+    struct node n;
+    (void)state;
+    set_up_node(&n);
+    struct limits_hold *other = hold(&n.b, 1, "ip1", "site", NULL);
+    work(&n, false);
+    assert_int_equal(lend(&n.b, n.h, 4).messages, 4);
+    assert_int_equal(limits_set_rules(other, &(struct limit_rules){.serial = 1}, n.b.now), 0);
+    assert_int_equal(limits_set_rules(n.h, &same, n.b.now), 0);
+    work(&n, false);
+    assert_string_equal(server.text, "1 10"); /* somebody wanted it just now */
+    work(&n, true);
+    assert_string_equal(server.text, "1 4");
+    limits_release(other, n.b.now);
+    tear_down_node(&n);
+}
+
 /* What was sent before there was a quota, and reached nobody, was not taken of it. */
 static void what_was_not_taken_does_not_go_back(void **state)
 {
@@ -429,6 +449,7 @@ int main(void)
         cmocka_unit_test(what_was_known_counts_in_a_bucket_that_is_made_anew),
         cmocka_unit_test(a_greater_quota_is_used_at_once),
         cmocka_unit_test(what_is_left_outlives_a_reload),
+        cmocka_unit_test(what_is_left_goes_back_after_a_reload),
         cmocka_unit_test(what_was_not_taken_does_not_go_back),
         cmocka_unit_test(a_domain_takes_chunks_too),
         cmocka_unit_test(a_domain_that_waits_is_not_forgotten),
