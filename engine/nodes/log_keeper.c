@@ -325,7 +325,7 @@ static void purge(struct log_keeper *k, uint64_t bytes)
     k->next_look = 0; /* how much is left */
     int err = k->module->purge(k->log, place);
     if (err == 0) {
-        replica_purged(k->replica);
+        replica_purged(k->replica, place);
     } else {
         log_warning("log: what is not needed any more cannot be purged: %s; it will be with the "
                     "next retelling",

@@ -67,7 +67,8 @@ struct replica {
     uint64_t place;         /* of the same */
     size_t under_way;       /* frames of the batch that are not acknowledged */
     uint64_t purge;
-    bool is_sure, purge_makes_sure; /* replica_is_sure */
+    bool is_sure;       /* replica_is_sure */
+    uint64_t sure_from; /* place; it is when what lies in front of it is purged; 0: not by a purge */
     struct replica_view figures;
 };
 
@@ -211,7 +212,8 @@ static void retell(struct replica *r, size_t budget)
 /* Under lock. What the log had before need not be what the tables have. */
 static void be_unsure(struct replica *r)
 {
-    r->is_sure = r->purge_makes_sure = false;
+    r->is_sure = false;
+    r->sure_from = 0;
     r->is_retelling = false;
     r->wants_retelling = true;
 }
@@ -339,8 +341,7 @@ static void end_retelling(struct replica *r)
     r->is_retelling = false;
     r->live = r->told;
     (void)pthread_mutex_lock(&r->lock);
-    r->purge = r->start;
-    r->purge_makes_sure = true;
+    r->purge = r->sure_from = r->start;
     r->figures.retellings++;
     r->figures.is_retelling = false;
     (void)pthread_mutex_unlock(&r->lock);
@@ -464,10 +465,10 @@ uint64_t replica_take_purge(struct replica *r)
     return purge;
 }
 
-void replica_purged(struct replica *r)
+void replica_purged(struct replica *r, uint64_t place)
 {
     (void)pthread_mutex_lock(&r->lock);
-    r->is_sure = r->purge_makes_sure && r->purge == 0; /* else it was an earlier one's */
+    r->is_sure = r->is_sure || (r->sure_from != 0 && place >= r->sure_from);
     (void)pthread_mutex_unlock(&r->lock);
 }
 

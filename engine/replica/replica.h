@@ -87,8 +87,8 @@ struct slice replica_frame(struct replica *r, uint64_t serial);
 void replica_acknowledged(struct replica *r, uint64_t serial, uint64_t place);
 /* What is in front of this place is not needed any more; 0: nothing new is to be purged. */
 uint64_t replica_take_purge(struct replica *r);
-/* That is done. */
-void replica_purged(struct replica *r);
+/* What was in front of this place is purged. */
+void replica_purged(struct replica *r, uint64_t place);
 /* What the log takes, as the servers say. */
 void replica_set_size(struct replica *r, uint64_t bytes);
 /* The servers have no room for a frame. */

@@ -25,7 +25,7 @@ static struct {
     struct buf frames[PLACES_MAX];
     uint64_t first, last; /* places that there are; the frame of place p is frames[p] */
     uint64_t epoch, serial;
-    atomic_bool is_ending, is_deaf;
+    atomic_bool is_ending, is_deaf, is_deaf_to_purges;
     atomic_uint usec_a_frame; /* what storing one takes */
 } keeper;
 
@@ -73,12 +73,13 @@ static void *run_keeper(void *arg)
             keeper.serial++;
             replica_acknowledged(keeper.replica, keeper.serial, keeper.last);
         }
-        uint64_t purge = replica_take_purge(keeper.replica);
+        uint64_t purge =
+            atomic_load(&keeper.is_deaf_to_purges) ? 0 : replica_take_purge(keeper.replica);
         for (; purge != 0 && keeper.first < purge; keeper.first++) {
             buf_fini(&keeper.frames[keeper.first]);
         }
         if (purge != 0) {
-            replica_purged(keeper.replica);
+            replica_purged(keeper.replica, purge);
         }
         (void)pthread_mutex_unlock(&keeper.lock);
         if (frame.len == 0) {
@@ -97,6 +98,7 @@ static int setup_replica(void **state)
     keeper.last = keeper.epoch = 0;
     atomic_store(&keeper.is_ending, false);
     atomic_store(&keeper.is_deaf, false);
+    atomic_store(&keeper.is_deaf_to_purges, false);
     atomic_store(&keeper.usec_a_frame, 0);
     assert_int_equal(replica_new(store, 256 << 20, wake_nobody, NULL, &keeper.replica), 0);
     replica_set_keeper(keeper.replica, wake_nobody, NULL);
@@ -186,6 +188,17 @@ static bool is_retelling(void)
     return replica_retelling_due(keeper.replica) != USEC_NEVER;
 }
 
+static void retell_all(void)
+{
+    for (int i = 0; replica_wants_tables(keeper.replica) || is_retelling(); i++) {
+        assert_true(i < 1000);
+        wait_ready();
+        replica_begin(keeper.replica, true);
+        assert_int_equal(replica_ship(keeper.replica), 0);
+        replica_committed(keeper.replica, true);
+    }
+}
+
 static void the_log_has_what_the_spool_has(void **state)
 {
     struct spool_position at = {.id = 0};
@@ -207,19 +220,34 @@ static void a_batch_without_an_answer_does_not_count(void **state)
     assert_int_equal(commit_some(7, 1, &at, false), 0);
     assert_int_equal(replayed_messages(), 7);
     assert_false(replica_is_sure(keeper.replica));
-    /* The retelling that a doubt brings makes the log say what the spool has. */
-    for (int i = 0; replica_wants_tables(keeper.replica) || is_retelling(); i++) {
-        assert_true(i < 1000);
-        wait_ready();
-        replica_begin(keeper.replica, true);
-        assert_int_equal(replica_ship(keeper.replica), 0);
-        replica_committed(keeper.replica, true);
-    }
+    retell_all(); /* which a doubt brings, and makes the log say what the spool has */
     for (int i = 0; replayed_messages() != 2 || !replica_is_sure(keeper.replica); i++) {
         assert_true(i < 1000); /* the keeper purges */
     }
     replica_doubt(keeper.replica);
     assert_false(replica_is_sure(keeper.replica));
+}
+
+/* The keeper was about to purge up to where an earlier retelling had begun. */
+static void an_earlier_purge_does_not_make_it_sure(void **state)
+{
+    struct spool_position at = {.id = 0};
+    uint64_t purges[2];
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(commit_some(1 + 3 * (uint64_t)i, 3, &at, false), 0);
+        (void)pthread_mutex_lock(&keeper.lock);
+        replica_doubt(keeper.replica);
+        atomic_store(&keeper.is_deaf_to_purges, true);
+        (void)pthread_mutex_unlock(&keeper.lock);
+        retell_all();
+        purges[i] = replica_take_purge(keeper.replica);
+        assert_true(purges[i] > (i == 0 ? 0 : purges[0]));
+        assert_false(replica_is_sure(keeper.replica));
+    }
+    replica_purged(keeper.replica, purges[0]);
+    assert_false(replica_is_sure(keeper.replica));
+    replica_purged(keeper.replica, purges[1]);
+    assert_true(replica_is_sure(keeper.replica));
 }
 
 static void an_epoch_that_ends_takes_its_batch_along(void **state)
@@ -354,6 +382,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_log_has_what_the_spool_has, setup_replica,
                                         teardown_replica),
         cmocka_unit_test_setup_teardown(a_batch_without_an_answer_does_not_count, setup_replica,
+                                        teardown_replica),
+        cmocka_unit_test_setup_teardown(an_earlier_purge_does_not_make_it_sure, setup_replica,
                                         teardown_replica),
         cmocka_unit_test_setup_teardown(an_epoch_that_ends_takes_its_batch_along, setup_replica,
                                         teardown_replica),
