@@ -46,6 +46,7 @@ struct log_keeper {
     uint64_t first;         /* place; only what lies in front of it was purged in order */
     uint64_t purge;         /* place; what lies in front of it is of no use; 0: nothing is known */
     uint64_t purge_bytes;   /* of the stream, from which on it may be purged; 0: not yet known */
+    int purge_error;        /* of the last try; 0: none */
     uint64_t reported;      /* serial up to which the replica knows of acknowledgements */
     bool is_open, is_ended; /* ended: somebody else writes it */
     bool has_vanished;      /* which is a loss if the log is ours yet */
@@ -310,7 +311,8 @@ static void look_there(struct log_keeper *k)
     free(found.data);
 }
 
-/* What is of no use is purged when PURGE_BEHIND bytes came behind it, or the log is half full. */
+/* What is of no use is purged when PURGE_BEHIND bytes came behind it, or the log is half full. It stays to
+ * be done until it is: else a log that was full would stay so. */
 static void purge(struct log_keeper *k, uint64_t bytes)
 {
     if (k->purge_bytes == 0) {
@@ -320,17 +322,17 @@ static void purge(struct log_keeper *k, uint64_t bytes)
         return;
     }
     uint64_t place = log_prefix_purge(&k->prefix, k->purge) + 1;
-    k->purge = 0;
     k->first = place > k->first ? place : k->first;
-    k->next_look = 0; /* how much is left */
     int err = k->module->purge(k->log, place);
     if (err == 0) {
+        k->purge = 0;
+        k->next_look = 0; /* how much is left */
         replica_purged(k->replica, place);
-    } else {
-        log_warning("log: what is not needed any more cannot be purged: %s; it will be with the "
-                    "next retelling",
+    } else if (err != k->purge_error) {
+        log_warning("log: what is not needed any more cannot be purged: %s; it is tried again",
                     err_str(err));
     }
+    k->purge_error = err;
 }
 
 static void watch_size(struct log_keeper *k)
