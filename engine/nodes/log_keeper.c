@@ -47,6 +47,7 @@ struct log_keeper {
     uint64_t purge;         /* place; what lies in front of it is of no use; 0: nothing is known */
     uint64_t purge_bytes;   /* of the stream, from which on it may be purged; 0: not yet known */
     int purge_error;        /* of the last try; 0: none */
+    bool is_hurried;        /* replica_hurry */
     uint64_t reported;      /* serial up to which the replica knows of acknowledgements */
     bool is_open, is_ended; /* ended: somebody else writes it */
     bool has_vanished;      /* which is a loss if the log is ours yet */
@@ -311,14 +312,14 @@ static void look_there(struct log_keeper *k)
     free(found.data);
 }
 
-/* What is of no use is purged when PURGE_BEHIND bytes came behind it, or the log is half full. It stays to
- * be done until it is: else a log that was full would stay so. */
+/* What is of no use is purged when PURGE_BEHIND bytes came behind it, or the log is half full, or somebody
+ * needs it. It stays to be done until it is: else a log that was full would stay so. */
 static void purge(struct log_keeper *k, uint64_t bytes)
 {
     if (k->purge_bytes == 0) {
         k->purge_bytes = bytes + PURGE_BEHIND;
     }
-    if (bytes < k->purge_bytes && bytes < k->node.max_bytes / 2) {
+    if (bytes < k->purge_bytes && bytes < k->node.max_bytes / 2 && !k->is_hurried) {
         return;
     }
     uint64_t place = log_prefix_purge(&k->prefix, k->purge) + 1;
@@ -340,13 +341,15 @@ static void watch_size(struct log_keeper *k)
     struct cluster_log_state state;
     usec_t now = clock_mono();
     uint64_t useless = replica_take_purge(k->replica);
+    bool is_hurried = replica_is_hurried(k->replica);
     if (useless != 0) {
         k->purge = useless;
         k->purge_bytes = 0;
     }
-    if (now < k->next_look && useless == 0) {
+    if (now < k->next_look && useless == 0 && is_hurried == k->is_hurried) {
         return;
     }
+    k->is_hurried = is_hurried;
     k->next_look = now + LOOK;
     int err = k->module->look(k->log, &state);
     if (has_lost(k, err, &state)) {

@@ -409,6 +409,7 @@ static int take_log(struct taking *k)
     if (err != 0) {
         return err;
     }
+    replica_hurry(k->taker->node.engine->replica, true); /* until then it could not be given back */
     log_info("take-over: log %u is ours, from epoch %llu on", k->log->number,
              (unsigned long long)claimed.epoch);
     if (!is_read) {
@@ -455,11 +456,12 @@ static int give_back(struct taker *t, struct known_log *l, struct cluster_client
     return err == ERR_AGAIN ? 0 : err; /* others have it by now */
 }
 
-static void give_back_one(struct taker *t, struct known_log *l, uint16_t own)
+/* One that others can read and we cannot; as soon as that may be. */
+static void give_back_newer(struct taker *t, struct known_log *l)
 {
     struct cluster_client *client = t->node.client(t->node.ctx);
-    if (client != NULL && replica_is_sure(t->node.engine->replica) && is_held(t, l, own)) {
-        (void)give_back(t, l, client); /* else at the end */
+    if (client != NULL && replica_is_sure(t->node.engine->replica)) {
+        (void)give_back(t, l, client);
     }
 }
 
@@ -541,7 +543,6 @@ static bool try_to_take(struct taker *t, struct known_log *l, uint16_t own)
     complain_of_log(t, l, err);
     if (err == -EPROTONOSUPPORT) {
         l->is_newer = true;
-        give_back_one(t, l, own);
     }
     l->paused = err == -EIO ? clock_mono() + PAUSE : 0; /* it is read from its start again */
     t->node.log_module->close(k.taken.log);
@@ -566,12 +567,19 @@ static void work(struct taker *t) ON_ROLE(t->post)
             cluster_module_follow(t->node.module, client, LOG_OWNER_BUCKET, hear_owner, t) == 0;
     }
     read_owners(t);
+    bool holds_any = false;
     for (size_t i = 0; i < t->count && !post_must_end(&t->post); i++) {
         /* One that cannot be taken, as the servers have lost it, is not in the way of the next one. */
         if (may_take(t, &t->logs[i], own) && try_to_take(t, &t->logs[i], own)) {
             return; /* what is known may be other by now */
         }
+        bool holds = is_held(t, &t->logs[i], own);
+        holds_any = holds_any || holds;
+        if (holds && t->logs[i].is_newer) {
+            give_back_newer(t, &t->logs[i]);
+        }
     }
+    replica_hurry(t->node.engine->replica, holds_any);
 }
 
 static void run_taker(void *arg)

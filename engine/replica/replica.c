@@ -69,6 +69,7 @@ struct replica {
     uint64_t purge;
     bool is_sure;       /* replica_is_sure */
     uint64_t sure_from; /* place; it is when what lies in front of it is purged; 0: not by a purge */
+    bool is_hurried;
     struct replica_view figures;
 };
 
@@ -478,6 +479,25 @@ bool replica_is_sure(struct replica *r)
     bool is_sure = r->is_sure;
     (void)pthread_mutex_unlock(&r->lock);
     return is_sure;
+}
+
+void replica_hurry(struct replica *r, bool is_hurried)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    bool is_news = is_hurried && !r->is_hurried;
+    r->is_hurried = is_hurried;
+    (void)pthread_mutex_unlock(&r->lock);
+    if (is_news) {
+        r->wake_keeper(r->keeper_ctx);
+    }
+}
+
+bool replica_is_hurried(struct replica *r)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    bool is_hurried = r->is_hurried && !r->is_sure;
+    (void)pthread_mutex_unlock(&r->lock);
+    return is_hurried;
 }
 
 void replica_set_size(struct replica *r, uint64_t bytes)

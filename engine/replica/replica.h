@@ -89,6 +89,8 @@ void replica_acknowledged(struct replica *r, uint64_t serial, uint64_t place);
 uint64_t replica_take_purge(struct replica *r);
 /* What was in front of this place is purged. */
 void replica_purged(struct replica *r, uint64_t place);
+/* Somebody needs that the log is sure, and it is not: replica_hurry. */
+bool replica_is_hurried(struct replica *r);
 /* What the log takes, as the servers say. */
 void replica_set_size(struct replica *r, uint64_t bytes);
 /* The servers have no room for a frame. */
@@ -108,5 +110,8 @@ void replica_look(struct replica *r, struct replica_view *ret);
 /* The log has nothing that the spool has not: since it was last in doubt all was told anew, and what was in
  * front of that is purged. Any thread. */
 bool replica_is_sure(struct replica *r);
+/* Somebody needs that soon, or not any more: what is to be purged is, without regard to how little lies
+ * behind it. When a keeper is set; any thread. */
+void replica_hurry(struct replica *r, bool is_hurried);
 
 #endif

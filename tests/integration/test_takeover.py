@@ -539,6 +539,21 @@ def test_log_never_made(nodes, nats):
     assert takeover_of(b)['messages'] == 0 and 'lost log' not in b.log()
 
 
+def test_newer_frames(nodes, nats):
+    """A log that a newer version wrote to is given back, by a node that has just begun its own log too."""
+    a, b = nodes('a'), nodes('b')
+    start_all(a, b)
+    number = number_of(a, 'a')
+    lose_spool(a)
+    client = NatsClient(nats.servers[0])
+    client.publish(f'sluice.log.{number}', bytes.fromhex('0200010000000000000001000000000000000100000000' '13d04446d6ebad32'))
+    client.settle()
+    client.close()
+    b.wait_log('has frames of a newer version of sluice, and is left to nodes that have it', 30)
+    until(lambda: ' given ' in owner(nats, number), lambda: f'{owner(nats, number)}\n{b.log()}', 10)
+    assert 'is taken over' not in b.log()
+
+
 def test_stop_while_keys_change(nodes, nats):
     """What others do to the keys of logs is told to a node until its connection is closed, and to nobody behind that."""
     a = nodes('a')

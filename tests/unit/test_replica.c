@@ -246,8 +246,10 @@ static void an_earlier_purge_does_not_make_it_sure(void **state)
     }
     replica_purged(keeper.replica, purges[0]);
     assert_false(replica_is_sure(keeper.replica));
+    replica_hurry(keeper.replica, true);
+    assert_true(replica_is_hurried(keeper.replica));
     replica_purged(keeper.replica, purges[1]);
-    assert_true(replica_is_sure(keeper.replica));
+    assert_true(replica_is_sure(keeper.replica) && !replica_is_hurried(keeper.replica));
 }
 
 static void an_epoch_that_ends_takes_its_batch_along(void **state)
