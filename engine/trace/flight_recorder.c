@@ -300,13 +300,13 @@ static void drop_guests(struct flight_recorder *r, struct flight *f)
     }
 }
 
-/* Nothing happens where the budget or memory ends. */
-static void add_guest(struct flight_recorder *r, struct flight *f, struct flight_destination *to)
+/* returns  false, where the budget or memory ends: nothing has happened */
+static bool add_guest(struct flight_recorder *r, struct flight *f, struct flight_destination *to)
 {
     struct flight_guest *g = sizeof(*g) > r->left ? NULL : malloc(sizeof(*g));
     if (g == NULL) {
         leave_destination(r, to);
-        return;
+        return false;
     }
     r->left -= sizeof(*g);
     *g = (struct flight_guest){.flight = f, .to = to};
@@ -315,6 +315,7 @@ static void add_guest(struct flight_recorder *r, struct flight *f, struct flight
     if (++f->guest_count > GUESTS_MAX) {
         drop_guest(r, list_first(&f->guests, struct flight_guest, of_flight));
     }
+    return true;
 }
 
 static void drop_kept(struct flight_recorder *r, struct flight *f)
@@ -449,7 +450,7 @@ static void keep_excerpt(struct flight_recorder *r, struct flight *f)
     copy->is_excerpt = true;
     list_foreach(g, &f->guests, struct flight_guest, of_flight)
     {
-        add_guest(r, copy, g->to);
+        (void)add_guest(r, copy, g->to); /* or it is known by fewer */
     }
     list_foreach(old, &f->to->kept, struct flight, link)
     {
@@ -471,18 +472,13 @@ static bool has_hash(const struct flight *f, uint64_t hash)
     return false;
 }
 
-/* Guests go in the order in which they came, so the oldest hash is that of the one which went. */
-static bool add_hash(struct flight_recorder *r, struct flight *f, uint64_t hash)
+static bool make_hashes(struct flight_recorder *r, struct flight *f)
 {
     if (f->guest_hashes == NULL && HASHES_BYTES <= r->left) {
         f->guest_hashes = calloc(1, HASHES_BYTES);
         r->left -= f->guest_hashes == NULL ? 0 : HASHES_BYTES;
     }
-    if (f->guest_hashes == NULL) {
-        return false;
-    }
-    f->guest_hashes[f->next_hash++ % GUESTS_MAX] = hash;
-    return true;
+    return f->guest_hashes != NULL;
 }
 
 /* A session is known by the destination that it began with, and by those whose mail came later. */
@@ -498,10 +494,14 @@ void flight_carry(struct flight_recorder *r, struct flight *f, struct slice dest
     flight_resume(r, f); /* or making room could end it */
     make_recorder_room(r, SESSION_BYTES);
     struct flight_destination *to = find_or_add(r, f->transport, destination);
-    if (to != NULL && add_hash(r, f, hash)) {
-        add_guest(r, f, to);
-    } else if (to != NULL) {
+    if (to == NULL) {
+        return;
+    }
+    if (!make_hashes(r, f)) {
         leave_destination(r, to);
+    } else if (add_guest(r, f, to)) {
+        /* Guests go in the order in which they came, so the oldest hash is that of the one which went. */
+        f->guest_hashes[f->next_hash++ % GUESTS_MAX] = hash;
     }
 }
 

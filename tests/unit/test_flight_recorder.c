@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static struct flight_recorder *recorder;
 static uint64_t next_session;
@@ -186,6 +187,29 @@ static void shared_sessions_keep_the_budget(void **state)
         flight_end(recorder, f[i]);
     }
     stop();
+}
+
+/* A destination that found no room in a session is noted by it at a later delivery. */
+static void a_guest_without_room_comes_again(void **state)
+{
+    (void)state;
+    char name[400];
+    memset(name, 'x', sizeof(name));
+    uint32_t waited = 0;
+    for (size_t budget = 900; budget < 3000; budget++) {
+        struct flight *f = NULL;
+        start(budget);
+        (void)begin(&f, "a.test");
+        flight_carry(recorder, f, slice_make(name, sizeof(name)));
+        flight_carry(recorder, f, SLICE("b.test"));
+        waited += f != NULL && count_of("b.test") == 0;
+        flight_recorder_set_budget(recorder, 1 << 20);
+        flight_carry(recorder, f, SLICE("b.test"));
+        assert_int_equal(count_of("b.test"), f == NULL ? 0 : 1);
+        flight_end(recorder, f);
+        stop();
+    }
+    assert_in_range(waited, 100, 2000);
 }
 
 static void one_under_way_is_read_as_it_is(void **state)
@@ -439,6 +463,7 @@ int main(void)
         cmocka_unit_test(last_ones_and_last_failures_stay),
         cmocka_unit_test(a_session_is_known_by_all_whose_mail_it_carried),
         cmocka_unit_test(shared_sessions_keep_the_budget),
+        cmocka_unit_test(a_guest_without_room_comes_again),
         cmocka_unit_test(one_under_way_is_read_as_it_is),
         cmocka_unit_test(a_follower_hears_what_it_missed),
         cmocka_unit_test(the_budget_holds_for_many_destinations),
