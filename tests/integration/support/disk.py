@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+from support import mounts
+
 SHUTDOWN = 0x8004587d  # EXT4_IOC_SHUTDOWN (fs/ext4/ext4.h): from now on nothing reaches the device
 AT_ONCE = struct.pack('I', 2)  # EXT4_GOING_FLAGS_NOLOGFLUSH: nor the journal
 
@@ -21,6 +23,8 @@ class Disk:
             pytest.skip('only root may mount the disks whose power is cut')
         if shutil.which('mkfs.ext4', path=f'{os.environ["PATH"]}:/usr/sbin:/sbin') is None:
             pytest.skip('no mkfs.ext4 for the disks whose power is cut')
+        if failure := mounts.make_private():
+            pytest.skip(f'no mounts of its own: {failure}')
         os.makedirs(self.place, exist_ok=True)
         with open(self.image, 'wb') as file:
             file.truncate(gigabytes << 30)
