@@ -5,7 +5,8 @@
  * Every function but open and close may be called by any thread, and by several at once. Those that
  * ask a server wait for its answer as long as cluster_options.timeout, and then fail with
  * -ETIMEDOUT: what was asked may have happened or not. Nothing is sent again by itself. Errors are
- * negative enum err; none of them ends a client, which connects anew for as long as it is open. */
+ * negative enum err; none of them ends a client, which connects anew for as long as it is open, with
+ * what the files of its options say then. */
 #ifndef ENGINE_CLUSTER_MODULE_H
 #define ENGINE_CLUSTER_MODULE_H
 
@@ -17,7 +18,7 @@
 #include <stdint.h>
 
 #define CLUSTER_MODULE_VERSION                                                                     \
-    5U /* one more with each change of this file or the two other tables' */
+    6U /* one more with each change of this file or the two other tables' */
 #define CLUSTER_MODULE_SYMBOL    "sluice_cluster_module"
 #define CLUSTER_VALUE_MAX        65536U /* bytes of a value */
 #define CLUSTER_BUCKETS_MAX      8U
@@ -26,7 +27,7 @@
 struct cluster_api_module;
 struct cluster_client;
 
-/* Copied by open. */
+/* What it points to outlives what is opened with it. */
 struct cluster_options {
     const char *name; /* what the servers show of this connection */
     char *const *servers;

@@ -8,13 +8,15 @@
  * watchers anew in a thread, and when the connection breaks in that moment, what cannot be written
  * sends this thread to natsThread_Detach(NULL); without the option the write only fills a buffer.
  *
- * Concurrency: `buckets` and `watches` grow only, under `lock`; entries below their counts are
- * immutable. The rest is set at open, or atomic. */
+ * Concurrency: `js` and all `stores` belong to the line's connection, and are used while the line is
+ * taken. `buckets` and `watches` grow only, under `lock`; entries below their counts are immutable but
+ * for the stores. The rest is set at open, or atomic. */
 #include "engine/nodes/cluster_nats.h"
 
 #include "base/attr.h"
 #include "base/error.h"
 #include "engine/nodes/cluster_module.h"
+#include "engine/nodes/cluster_nats_line.h"
 
 #include <errno.h>
 #include <nats/nats.h>
@@ -38,15 +40,14 @@ struct bucket {
 
 struct watch {
     struct cluster_client *client;
-    kvStore *store;
+    const struct bucket *bucket;
     cluster_watcher *tell;
     void *ctx;
     pthread_t thread;
 };
 
 struct cluster_client {
-    natsOptions *options;
-    natsConnection *connection;
+    struct cluster_nats_line line;
     jsCtx *js;
     int64_t timeout_ms;
     int replicas;
@@ -146,13 +147,10 @@ natsStatus cluster_nats_set(natsOptions *o, const struct cluster_options *from)
     return s != NATS_OK ? s : set_tls(o, from);
 }
 
-static natsStatus set_options(struct cluster_client *c, const struct cluster_options *from)
+static natsStatus set_client_options(void *ctx, natsOptions *o)
 {
-    natsOptions *o = c->options;
-    natsStatus s = cluster_nats_set(o, from);
-    s = s != NATS_OK ? s : natsOptions_SetErrorHandler(o, on_error, c);
-    s = s != NATS_OK ? s : natsOptions_SetReconnectedCB(o, on_connected, c);
-    return s != NATS_OK ? s : natsOptions_SetRetryOnFailedConnect(o, true, on_connected, c);
+    natsStatus s = natsOptions_SetErrorHandler(o, on_error, ctx);
+    return s != NATS_OK ? s : natsOptions_SetReconnectedCB(o, on_connected, ctx);
 }
 
 /* libnats puts the place of its source in front of what it says: "(conn.c:733): ". */
@@ -184,6 +182,57 @@ void cluster_nats_connected(natsConnection *connection, void *closure)
 {
 }
 
+static natsStatus find_or_make(const struct cluster_client *c, jsCtx *js, const char *name,
+                               kvStore **ret)
+{
+    kvConfig config;
+    natsStatus s = js_KeyValue(ret, js, name);
+    if (s == NATS_NOT_FOUND) {
+        (void)kvConfig_Init(&config); /* fails for NULL only */
+        config.Bucket = name;
+        config.History = 1;
+        config.Replicas = c->replicas;
+        config.MaxValueSize = CLUSTER_VALUE_MAX;
+        config.StorageType = js_FileStorage;
+        s = js_CreateKeyValue(ret, js, &config);
+        if (s != NATS_OK && js_KeyValue(ret, js, name) == NATS_OK) {
+            s = NATS_OK; /* another node was first */
+        }
+    }
+    return s;
+}
+
+/* All buckets are there on another connection too. */
+static natsStatus client_take_up(void *ctx, natsConnection *connection)
+{
+    struct cluster_client *c = ctx;
+    kvStore *stores[CLUSTER_BUCKETS_MAX] = {NULL};
+    jsCtx *js = NULL;
+    jsOptions o;
+    natsStatus s = jsOptions_Init(&o);
+    o.Wait = c->timeout_ms;
+    s = s != NATS_OK ? s : natsConnection_JetStream(&js, connection, &o);
+    for (size_t i = 0; s == NATS_OK && i < c->bucket_count; i++) {
+        s = find_or_make(c, js, c->buckets[i].name, &stores[i]);
+    }
+    for (size_t i = 0; s == NATS_OK && i < c->bucket_count; i++) {
+        kvStore *old = c->buckets[i].store;
+        c->buckets[i].store = stores[i];
+        stores[i] = old;
+    }
+    if (s == NATS_OK) {
+        jsCtx *old = c->js;
+        c->js = js;
+        js = old;
+        on_connected(connection, c);
+    }
+    for (size_t i = 0; i < CLUSTER_BUCKETS_MAX; i++) {
+        kvStore_Destroy(stores[i]);
+    }
+    jsCtx_Destroy(js);
+    return s;
+}
+
 static void client_close(struct cluster_client *c)
 {
     if (c == NULL) {
@@ -191,6 +240,7 @@ static void client_close(struct cluster_client *c)
     }
     /* Release pairs with the acquire of run_watch; joining orders the rest. */
     atomic_store_explicit(&c->is_closing, true, memory_order_release);
+    cluster_nats_line_stop(&c->line);
     for (size_t i = 0; i < c->watch_count; i++) {
         (void)pthread_join(c->watches[i].thread, NULL);
     }
@@ -198,8 +248,7 @@ static void client_close(struct cluster_client *c)
         kvStore_Destroy(c->buckets[i].store);
     }
     jsCtx_Destroy(c->js);
-    natsConnection_Destroy(c->connection);
-    natsOptions_Destroy(c->options);
+    cluster_nats_line_fini(&c->line);
     (void)pthread_mutex_destroy(&c->lock);
     free(c);
     nats_ReleaseThreadMemory();
@@ -214,19 +263,8 @@ static int client_open(const struct cluster_options *options, struct cluster_cli
     (void)pthread_mutex_init(&c->lock, NULL); /* cannot fail with default attributes on Linux */
     c->timeout_ms = options->timeout / 1000;
     c->replicas = options->replicas;
-    jsOptions js;
-    natsStatus s = natsOptions_Create(&c->options);
-    s = s != NATS_OK ? s : set_options(c, options);
-    s = s != NATS_OK ? s : natsConnection_Connect(&c->connection, c->options);
-    if (s == NATS_OK) {
-        on_connected(c->connection, c);
-    }
-    s = s == NATS_NOT_YET_CONNECTED ? NATS_OK : s;
-    s = s != NATS_OK ? s : jsOptions_Init(&js);
-    if (s == NATS_OK) {
-        js.Wait = c->timeout_ms;
-        s = natsConnection_JetStream(&c->js, c->connection, &js);
-    }
+    const struct cluster_nats_user user = {set_client_options, client_take_up, on_connected, c};
+    natsStatus s = cluster_nats_line_open(&c->line, options, &user);
     if (s != NATS_OK) {
         client_close(c);
         return cluster_nats_error(s);
@@ -237,23 +275,26 @@ static int client_open(const struct cluster_options *options, struct cluster_cli
 
 static bool client_is_connected(struct cluster_client *c)
 {
-    return natsConnection_Status(c->connection) == NATS_CONN_STATUS_CONNECTED;
+    return cluster_nats_line_is_connected(&c->line);
 }
 
 static void client_describe(struct cluster_client *c, char ret[CLUSTER_DESCRIPTION_SIZE])
 {
     const char *text = NULL;
-    if (client_is_connected(c) &&
-        natsConnection_GetConnectedUrl(c->connection, ret, CLUSTER_DESCRIPTION_SIZE) == NATS_OK) {
-        return;
+    natsConnection *connection = cluster_nats_line_take(&c->line);
+    if (!client_is_connected(c) ||
+        natsConnection_GetConnectedUrl(connection, ret, CLUSTER_DESCRIPTION_SIZE) != NATS_OK) {
+        natsStatus s = natsConnection_GetLastError(connection, &text);
+        bool has_text = text != NULL && text[0] != '\0';
+        (void)snprintf(ret, CLUSTER_DESCRIPTION_SIZE, "%s",
+                       has_text ? text : natsStatus_GetText(s));
     }
-    natsStatus s = natsConnection_GetLastError(c->connection, &text);
-    bool has_text = text != NULL && text[0] != '\0';
-    (void)snprintf(ret, CLUSTER_DESCRIPTION_SIZE, "%s", has_text ? text : natsStatus_GetText(s));
+    cluster_nats_line_leave(&c->line);
 }
 
 /* --- keys and values -------------------------------------------------------------------------- */
 
+/* While the line is taken. */
 static kvStore *find_store(struct cluster_client *c, const char *name)
 {
     kvStore *found = NULL;
@@ -265,42 +306,25 @@ static kvStore *find_store(struct cluster_client *c, const char *name)
     return found;
 }
 
-static natsStatus find_or_make(struct cluster_client *c, const char *name, kvStore **ret)
-{
-    kvConfig config;
-    natsStatus s = js_KeyValue(ret, c->js, name);
-    if (s == NATS_NOT_FOUND) {
-        (void)kvConfig_Init(&config); /* fails for NULL only */
-        config.Bucket = name;
-        config.History = 1;
-        config.Replicas = c->replicas;
-        config.MaxValueSize = CLUSTER_VALUE_MAX;
-        config.StorageType = js_FileStorage;
-        s = js_CreateKeyValue(ret, c->js, &config);
-        if (s != NATS_OK && js_KeyValue(ret, c->js, name) == NATS_OK) {
-            s = NATS_OK; /* another node was first */
-        }
-    }
-    return s;
-}
-
 /* Servers that lost all that they had have no bucket any more; the store that we have of it is as good
  * for one that is made anew. */
 static void mend_bucket(struct cluster_client *c, const char *name)
 {
     kvStore *store = NULL;
-    if (find_or_make(c, name, &store) == NATS_OK) {
+    (void)cluster_nats_line_take(&c->line);
+    if (find_or_make(c, c->js, name, &store) == NATS_OK) {
         kvStore_Destroy(store);
     }
+    cluster_nats_line_leave(&c->line);
 }
 
-static int client_bucket(struct cluster_client *c, const char *name)
+static int bucket_taken(struct cluster_client *c, const char *name)
 {
     kvStore *store = find_store(c, name);
     if (store != NULL) {
         return 0;
     }
-    natsStatus s = find_or_make(c, name, &store);
+    natsStatus s = find_or_make(c, c->js, name, &store);
     if (s != NATS_OK) {
         return cluster_nats_error(s);
     }
@@ -319,8 +343,16 @@ static int client_bucket(struct cluster_client *c, const char *name)
     return err;
 }
 
-static int client_get(struct cluster_client *c, const char *bucket, const char *key,
-                      struct cluster_value *ret)
+static int client_bucket(struct cluster_client *c, const char *name)
+{
+    (void)cluster_nats_line_take(&c->line);
+    int err = bucket_taken(c, name);
+    cluster_nats_line_leave(&c->line);
+    return err;
+}
+
+static int get_taken(struct cluster_client *c, const char *bucket, const char *key,
+                     struct cluster_value *ret)
 {
     kvStore *store = find_store(c, bucket);
     kvEntry *entry = NULL;
@@ -341,14 +373,32 @@ static int client_get(struct cluster_client *c, const char *bucket, const char *
     return data == NULL ? -ENOMEM : 0;
 }
 
-static int client_put(struct cluster_client *c, const char *bucket, const char *key,
-                      struct slice value, uint64_t *ret_revision)
+static int client_get(struct cluster_client *c, const char *bucket, const char *key,
+                      struct cluster_value *ret)
+{
+    (void)cluster_nats_line_take(&c->line);
+    int err = get_taken(c, bucket, key, ret);
+    cluster_nats_line_leave(&c->line);
+    return err;
+}
+
+static int put_taken(struct cluster_client *c, const char *bucket, const char *key,
+                     struct slice value, uint64_t *ret_revision)
 {
     kvStore *store = find_store(c, bucket);
     if (store == NULL) {
         return ERR_MISSING;
     }
     return cluster_nats_error(kvStore_Put(ret_revision, store, key, value.data, (int)value.len));
+}
+
+static int client_put(struct cluster_client *c, const char *bucket, const char *key,
+                      struct slice value, uint64_t *ret_revision)
+{
+    (void)cluster_nats_line_take(&c->line);
+    int err = put_taken(c, bucket, key, value, ret_revision);
+    cluster_nats_line_leave(&c->line);
+    return err;
 }
 
 /* After a put that failed with an error that has no status of its own. Servers refuse one also while another
@@ -360,8 +410,8 @@ static bool is_wrong_revision(void)
     return text != NULL && strstr(text, "wrong last sequence") != NULL;
 }
 
-static int client_swap(struct cluster_client *c, const char *bucket, const char *key,
-                       struct slice value, uint64_t revision, uint64_t *ret_revision)
+static int swap_taken(struct cluster_client *c, const char *bucket, const char *key,
+                      struct slice value, uint64_t revision, uint64_t *ret_revision)
 {
     kvStore *store = find_store(c, bucket);
     if (store == NULL) {
@@ -376,7 +426,7 @@ static int client_swap(struct cluster_client *c, const char *bucket, const char 
     }
     if (s == NATS_ERR) { /* or it is said in other words: the value tells */
         struct cluster_value is = {.data = NULL};
-        int err = client_get(c, bucket, key, &is);
+        int err = get_taken(c, bucket, key, &is);
         uint64_t now = err == 0 ? is.revision : 0;
         free(is.data);
         return (err == 0 || err == ERR_MISSING) && now != revision ? ERR_AGAIN : -EIO;
@@ -387,10 +437,27 @@ static int client_swap(struct cluster_client *c, const char *bucket, const char 
     return cluster_nats_error(s);
 }
 
-static int client_remove(struct cluster_client *c, const char *bucket, const char *key)
+static int client_swap(struct cluster_client *c, const char *bucket, const char *key,
+                       struct slice value, uint64_t revision, uint64_t *ret_revision)
+{
+    (void)cluster_nats_line_take(&c->line);
+    int err = swap_taken(c, bucket, key, value, revision, ret_revision);
+    cluster_nats_line_leave(&c->line);
+    return err;
+}
+
+static int remove_taken(struct cluster_client *c, const char *bucket, const char *key)
 {
     kvStore *store = find_store(c, bucket);
     return store == NULL ? ERR_MISSING : cluster_nats_error(kvStore_Delete(store, key));
+}
+
+static int client_remove(struct cluster_client *c, const char *bucket, const char *key)
+{
+    (void)cluster_nats_line_take(&c->line);
+    int err = remove_taken(c, bucket, key);
+    cluster_nats_line_leave(&c->line);
+    return err;
 }
 
 /* --- watches ---------------------------------------------------------------------------------- */
@@ -430,19 +497,28 @@ static void run_watcher(const struct watch *w, kvWatcher *watcher)
     }
 }
 
+static kvWatcher *make_watcher(const struct watch *w)
+{
+    kvWatcher *watcher = NULL;
+    (void)cluster_nats_line_take(&w->client->line);
+    bool is_made = client_is_connected(w->client) &&
+                   kvStore_WatchAll(&watcher, w->bucket->store, NULL) == NATS_OK;
+    cluster_nats_line_leave(&w->client->line);
+    return is_made ? watcher : NULL;
+}
+
 static void *run_watch(void *arg)
 {
     struct watch *w = arg;
     while (!is_closing(w->client)) {
-        kvWatcher *watcher = NULL;
-        if (client_is_connected(w->client) &&
-            kvStore_WatchAll(&watcher, w->store, NULL) == NATS_OK) {
+        kvWatcher *watcher = make_watcher(w);
+        if (watcher != NULL) {
             w->tell(w->ctx, NULL, NULL, 0, 0);
             run_watcher(w, watcher);
             kvWatcher_Destroy(watcher);
         } else {
             nats_Sleep(WATCH_LOOK_MS);
-            mend_bucket(w->client, kvStore_Bucket(w->store));
+            mend_bucket(w->client, w->bucket->name);
         }
     }
     nats_ReleaseThreadMemory();
@@ -452,15 +528,18 @@ static void *run_watch(void *arg)
 static int client_watch(struct cluster_client *c, const char *bucket, cluster_watcher *tell,
                         void *ctx)
 {
-    kvStore *store = find_store(c, bucket);
-    int err = store == NULL ? ERR_MISSING : 0;
+    const struct bucket *b = NULL;
     (void)pthread_mutex_lock(&c->lock);
+    for (size_t i = 0; i < c->bucket_count && b == NULL; i++) {
+        b = strcmp(c->buckets[i].name, bucket) == 0 ? &c->buckets[i] : NULL;
+    }
+    int err = b == NULL ? ERR_MISSING : 0;
     if (err == 0 && c->watch_count == CLUSTER_BUCKETS_MAX) {
         err = ERR_LIMIT;
     }
     if (err == 0) {
         struct watch *w = &c->watches[c->watch_count];
-        *w = (struct watch){.client = c, .store = store, .tell = tell, .ctx = ctx};
+        *w = (struct watch){.client = c, .bucket = b, .tell = tell, .ctx = ctx};
         err = -pthread_create(&w->thread, NULL, run_watch, w);
         c->watch_count += err == 0 ? 1 : 0;
     }

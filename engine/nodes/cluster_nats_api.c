@@ -4,11 +4,13 @@
  * libnats makes subscriptions anew by itself when a connection was lost; natsOptions_SetSendAsap stays
  * off for the reason that cluster_nats.c gives.
  *
- * Concurrency: all is set at open. What libnats hears comes on one thread for each subscription. */
+ * Concurrency: what libnats hears comes on one thread for each subscription. Those and the inbox are
+ * of the line's connection; the rest is set at open. */
 #include "base/attr.h"
 #include "base/error.h"
 #include "engine/nodes/cluster_api_module.h"
 #include "engine/nodes/cluster_nats.h"
+#include "engine/nodes/cluster_nats_line.h"
 
 #include <errno.h>
 #include <nats/nats.h>
@@ -27,8 +29,8 @@ enum {
 static const char inbox_prefix[] = "_INBOX.";
 
 struct cluster_api {
-    natsOptions *options;
-    natsConnection *connection;
+    struct cluster_nats_line line;
+    char subject[SUBJECT_SIZE]; /* of questions */
     natsSubscription *questions, *answers;
     natsInbox *inbox;
     struct cluster_api_hearer hearer;
@@ -76,10 +78,11 @@ static void on_end(void *closure)
 }
 
 /* Its thread has ended afterwards. */
-static void unhear(struct cluster_api *a, natsSubscription *sub)
+static void unhear(struct cluster_api *a, natsSubscription **sub)
 {
-    if (sub != NULL) {
-        natsSubscription_Destroy(sub);
+    if (*sub != NULL) {
+        natsSubscription_Destroy(*sub);
+        *sub = NULL;
         while (sem_wait(&a->ended) != 0) {
             /* EINTR */
         }
@@ -91,36 +94,46 @@ static void api_close(struct cluster_api *a)
     if (a == NULL) {
         return;
     }
-    unhear(a, a->questions);
-    unhear(a, a->answers);
-    natsConnection_Destroy(a->connection);
-    natsOptions_Destroy(a->options);
+    cluster_nats_line_stop(&a->line);
+    unhear(a, &a->questions);
+    unhear(a, &a->answers);
+    cluster_nats_line_fini(&a->line);
     natsInbox_Destroy(a->inbox);
     (void)sem_destroy(&a->ended); /* nobody waits */
     free(a);
     nats_ReleaseThreadMemory();
 }
 
-static natsStatus subscribe_to(struct cluster_api *a, const char *subject, natsMsgHandler handler,
-                               natsSubscription **ret)
+static natsStatus subscribe_to(struct cluster_api *a, natsConnection *connection,
+                               const char *subject, natsMsgHandler handler, natsSubscription **ret)
 {
-    natsStatus s = natsConnection_Subscribe(ret, a->connection, subject, handler, a);
+    natsStatus s = natsConnection_Subscribe(ret, connection, subject, handler, a);
     s = s != NATS_OK ? s : natsSubscription_SetOnCompleteCB(*ret, on_end, a);
     return s != NATS_OK ? s
                         : natsSubscription_SetPendingLimits(*ret, PENDING_MESSAGES, PENDING_BYTES);
 }
 
-static natsStatus hear_all(struct cluster_api *a, const char *node)
+/* Answers to what was asked on another connection are heard on this one. */
+static natsStatus api_take_up(void *ctx, natsConnection *connection)
 {
+    struct cluster_api *a = ctx;
     char subject[SUBJECT_SIZE];
-    (void)snprintf(subject, sizeof(subject), CLUSTER_API_SUBJECT "%.64s", node);
-    natsStatus s = natsInbox_Create(&a->inbox);
-    s = s != NATS_OK ? s : subscribe_to(a, subject, on_question, &a->questions);
+    unhear(a, &a->questions);
+    unhear(a, &a->answers);
+    natsStatus s = a->inbox != NULL ? NATS_OK : natsInbox_Create(&a->inbox);
+    s = s != NATS_OK ? s : subscribe_to(a, connection, a->subject, on_question, &a->questions);
     if (s == NATS_OK) {
         (void)snprintf(subject, sizeof(subject), "%.100s.*", a->inbox);
-        s = subscribe_to(a, subject, on_answer, &a->answers);
+        s = subscribe_to(a, connection, subject, on_answer, &a->answers);
     }
     return s;
+}
+
+static natsStatus set_api_options(void *ctx, natsOptions *o)
+{
+    natsStatus s = natsOptions_SetErrorHandler(o, on_api_error, NULL);
+    /* libnats's timers, of all connections, wait for who writes. */
+    return s != NATS_OK ? s : natsOptions_SetWriteDeadline(o, WRITE_MS);
 }
 
 static int api_open(const struct cluster_options *options, const char *node,
@@ -131,18 +144,10 @@ static int api_open(const struct cluster_options *options, const char *node,
         return -ENOMEM;
     }
     a->hearer = *hearer;
+    (void)snprintf(a->subject, sizeof(a->subject), CLUSTER_API_SUBJECT "%.64s", node);
     (void)sem_init(&a->ended, 0, 0); /* cannot fail with these values */
-    natsStatus s = natsOptions_Create(&a->options);
-    s = s != NATS_OK ? s : cluster_nats_set(a->options, options);
-    s = s != NATS_OK ? s : natsOptions_SetErrorHandler(a->options, on_api_error, NULL);
-    /* libnats's timers, of all connections, wait for who writes. */
-    s = s != NATS_OK ? s : natsOptions_SetWriteDeadline(a->options, WRITE_MS);
-    s = s != NATS_OK
-            ? s
-            : natsOptions_SetRetryOnFailedConnect(a->options, true, cluster_nats_connected, NULL);
-    s = s != NATS_OK ? s : natsConnection_Connect(&a->connection, a->options);
-    s = s == NATS_NOT_YET_CONNECTED ? NATS_OK : s;
-    s = s != NATS_OK ? s : hear_all(a, node);
+    const struct cluster_nats_user user = {set_api_options, api_take_up, cluster_nats_connected, a};
+    natsStatus s = cluster_nats_line_open(&a->line, options, &user);
     if (s != NATS_OK) {
         api_close(a);
         return cluster_nats_error(s);
@@ -157,14 +162,19 @@ static int api_ask(struct cluster_api *a, const char *node, const char *token,
     char subject[SUBJECT_SIZE], reply[SUBJECT_SIZE];
     (void)snprintf(subject, sizeof(subject), CLUSTER_API_SUBJECT "%.64s", node);
     (void)snprintf(reply, sizeof(reply), "%.80s.%.*s", a->inbox, CLUSTER_API_TOKEN_MAX, token);
-    return cluster_nats_error(natsConnection_PublishRequest(a->connection, subject, reply,
-                                                            question.data, (int)question.len));
+    natsConnection *connection = cluster_nats_line_take(&a->line);
+    natsStatus s =
+        natsConnection_PublishRequest(connection, subject, reply, question.data, (int)question.len);
+    cluster_nats_line_leave(&a->line);
+    return cluster_nats_error(s);
 }
 
 static int api_answer(struct cluster_api *a, const char *reply, struct slice part)
 {
-    return cluster_nats_error(
-        natsConnection_Publish(a->connection, reply, part.data, (int)part.len));
+    natsConnection *connection = cluster_nats_line_take(&a->line);
+    natsStatus s = natsConnection_Publish(connection, reply, part.data, (int)part.len);
+    cluster_nats_line_leave(&a->line);
+    return cluster_nats_error(s);
 }
 
 const struct cluster_api_module cluster_nats_api_module = {

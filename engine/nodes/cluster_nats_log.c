@@ -9,10 +9,12 @@
  * frame would wait for that. The reason against it that cluster_nats.c has are watchers, which are
  * not here.
  *
- * Concurrency: one thread at a time calls; the connection's own threads touch nothing of ours. */
+ * Concurrency: one thread at a time calls; the connection's own threads touch nothing of ours. `js` is
+ * of the line's connection, and used while the line is taken. */
 #include "base/error.h"
 #include "engine/nodes/cluster_log_module.h"
 #include "engine/nodes/cluster_nats.h"
+#include "engine/nodes/cluster_nats_line.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -34,9 +36,9 @@ enum {
 struct cluster_log {
     ZSTD_CCtx *packer;
     char *packed; /* [ZSTD_COMPRESSBOUND(CLUSTER_LOG_BYTES_MAX)] */
-    natsOptions *options;
-    natsConnection *connection;
+    struct cluster_nats_line line;
     jsCtx *js;
+    int64_t timeout_ms;
     char stream[NAME_SIZE], subject[NAME_SIZE];
     int replicas;
 };
@@ -52,13 +54,34 @@ static void log_close(struct cluster_log *l)
     if (l == NULL) {
         return;
     }
+    cluster_nats_line_stop(&l->line);
     jsCtx_Destroy(l->js);
-    natsConnection_Destroy(l->connection);
-    natsOptions_Destroy(l->options);
+    cluster_nats_line_fini(&l->line);
     ZSTD_freeCCtx(l->packer);
     free(l->packed);
     free(l);
     nats_ReleaseThreadMemory();
+}
+
+static natsStatus set_log_options(void *ctx, natsOptions *o)
+{
+    natsStatus s = natsOptions_SetErrorHandler(o, on_log_error, NULL);
+    return s != NATS_OK ? s : natsOptions_SetSendAsap(o, true);
+}
+
+static natsStatus log_take_up(void *ctx, natsConnection *connection)
+{
+    struct cluster_log *l = ctx;
+    jsCtx *js = NULL;
+    jsOptions o;
+    natsStatus s = jsOptions_Init(&o);
+    o.Wait = l->timeout_ms;
+    s = s != NATS_OK ? s : natsConnection_JetStream(&js, connection, &o);
+    if (s == NATS_OK) {
+        jsCtx_Destroy(l->js);
+        l->js = js;
+    }
+    return s;
 }
 
 static int log_open(const struct cluster_options *options, const char *node,
@@ -77,21 +100,9 @@ static int log_open(const struct cluster_options *options, const char *node,
     (void)snprintf(l->stream, sizeof(l->stream), CLUSTER_LOG_PREFIX "%.32s", node);
     (void)snprintf(l->subject, sizeof(l->subject), CLUSTER_LOG_SUBJECT "%.32s", node);
     l->replicas = options->replicas;
-    jsOptions js;
-    natsStatus s = natsOptions_Create(&l->options);
-    s = s != NATS_OK ? s : cluster_nats_set(l->options, options);
-    s = s != NATS_OK ? s : natsOptions_SetErrorHandler(l->options, on_log_error, NULL);
-    s = s != NATS_OK
-            ? s
-            : natsOptions_SetRetryOnFailedConnect(l->options, true, cluster_nats_connected, NULL);
-    s = s != NATS_OK ? s : natsOptions_SetSendAsap(l->options, true);
-    s = s != NATS_OK ? s : natsConnection_Connect(&l->connection, l->options);
-    s = s == NATS_NOT_YET_CONNECTED ? NATS_OK : s;
-    s = s != NATS_OK ? s : jsOptions_Init(&js);
-    if (s == NATS_OK) {
-        js.Wait = options->timeout / 1000;
-        s = natsConnection_JetStream(&l->js, l->connection, &js);
-    }
+    l->timeout_ms = options->timeout / 1000;
+    const struct cluster_nats_user user = {set_log_options, log_take_up, cluster_nats_connected, l};
+    natsStatus s = cluster_nats_line_open(&l->line, options, &user);
     if (s != NATS_OK) {
         log_close(l);
         return cluster_nats_error(s);
@@ -102,12 +113,14 @@ static int log_open(const struct cluster_options *options, const char *node,
 
 static bool log_is_connected(struct cluster_log *l)
 {
-    return natsConnection_Status(l->connection) == NATS_CONN_STATUS_CONNECTED;
+    return cluster_nats_line_is_connected(&l->line);
 }
 
 static bool log_takes(struct cluster_log *l, size_t bytes)
 {
-    return natsConnection_GetMaxPayload(l->connection) >= (int64_t)bytes + HEADERS;
+    int64_t most = natsConnection_GetMaxPayload(cluster_nats_line_take(&l->line));
+    cluster_nats_line_leave(&l->line);
+    return most >= (int64_t)bytes + HEADERS;
 }
 
 /* An error that JetStream gave a number. */
@@ -145,10 +158,12 @@ static int log_make(struct cluster_log *l, uint64_t max_bytes)
     config.Replicas = l->replicas;
     config.Duplicates = NANOSECONDS; /* nothing has an id to tell duplicates by */
     config.DenyDelete = true;
+    (void)cluster_nats_line_take(&l->line);
     natsStatus s = js_AddStream(&info, l->js, &config, NULL, &code);
     if (s != NATS_OK && code == JSStreamNameExistErr) { /* with another limit */
         s = js_UpdateStream(&info, l->js, &config, NULL, &code);
     }
+    cluster_nats_line_leave(&l->line);
     jsStreamInfo_Destroy(info);
     return s == NATS_OK ? 0 : log_error_of(s, code);
 }
@@ -157,7 +172,9 @@ static int log_look(struct cluster_log *l, struct cluster_log_state *ret)
 {
     jsStreamInfo *info = NULL;
     jsErrCode code = 0;
+    (void)cluster_nats_line_take(&l->line);
     natsStatus s = js_GetStreamInfo(&info, l->js, l->stream, NULL, &code);
+    cluster_nats_line_leave(&l->line);
     if (s != NATS_OK) {
         return log_error_of(s, code);
     }
@@ -233,7 +250,9 @@ static int log_send(struct cluster_log *l, uint64_t place, struct slice frame, u
         s = natsMsgHeader_Set(msg, ENCODING, ENCODING_ZSTD);
     }
     s = s != NATS_OK ? s : natsMsgHeader_Set(msg, "Nats-Expected-Last-Sequence", before);
+    (void)cluster_nats_line_take(&l->line);
     s = s != NATS_OK ? s : js_PublishMsg(&ack, l->js, msg, NULL, &code);
+    cluster_nats_line_leave(&l->line);
     if (s == NATS_OK) {
         *ret_place = ack->Sequence;
     }
@@ -246,7 +265,9 @@ static int log_read(struct cluster_log *l, uint64_t place, struct cluster_value 
 {
     natsMsg *msg = NULL;
     jsErrCode code = 0;
+    (void)cluster_nats_line_take(&l->line);
     natsStatus s = js_GetMsg(&msg, l->js, l->stream, place, NULL, &code);
+    cluster_nats_line_leave(&l->line);
     if (s != NATS_OK) {
         return log_error_of(s, code);
     }
@@ -263,14 +284,18 @@ static int log_purge(struct cluster_log *l, uint64_t below)
     jsErrCode code = 0;
     natsStatus s = jsOptions_Init(&o);
     o.Stream.Purge.Sequence = below;
+    (void)cluster_nats_line_take(&l->line);
     s = s != NATS_OK ? s : js_PurgeStream(l->js, l->stream, &o, &code);
+    cluster_nats_line_leave(&l->line);
     return s == NATS_OK ? 0 : log_error_of(s, code);
 }
 
 static int log_remove(struct cluster_log *l)
 {
     jsErrCode code = 0;
+    (void)cluster_nats_line_take(&l->line);
     natsStatus s = js_DeleteStream(l->js, l->stream, NULL, &code);
+    cluster_nats_line_leave(&l->line);
     return s == NATS_OK ? 0 : log_error_of(s, code);
 }
 

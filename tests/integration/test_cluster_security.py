@@ -1,10 +1,14 @@
 """The way to the servers of a cluster: encrypted, with a certificate on both sides, and a user's credentials."""
+import json
 import pathlib
 import re
+import shutil
 
 import pytest
 
+from support import api
 from support.certificates import Authority
+from support.client import message, submit
 from support.nats import NatsCluster, section
 from support.nats_account import Account
 from support.wait import until
@@ -27,8 +31,23 @@ class World:
         server, client = self.authority.leaf('127.0.0.1'), self.authority.leaf(common_name='node')
         self.right = {'tls_ca_file': self.authority.cert, 'tls_certificate': client.cert, 'tls_key': client.key,
                       'credentials': self.account.credentials('user')}
-        self.nats = NatsCluster(self.folder / 'nats', count=1, extra=f'''{self.account.server_section}
-tls {{ cert_file: "{server.cert}", key_file: "{server.key}", ca_file: "{self.authority.cert}", verify: true }}''')
+        self.server_leaf = server
+        self.nats = NatsCluster(self.folder / 'nats', count=1, extra=self.extra(self.account, self.authority))
+
+    def extra(self, account, authority):
+        """Of a server that believes these two."""
+        leaf = self.server_leaf
+        return (f'{account.server_section}\ntls {{ cert_file: "{leaf.cert}", key_file: "{leaf.key}", ca_file: '
+                f'"{authority.cert}", verify: true }}')
+
+    def restart(self, account, authority):
+        """Returns what the server says from here on."""
+        server, self.nats.extra = self.nats.servers[0], self.extra(account, authority)
+        server.kill()
+        log = server.folder / 'log'
+        begin = log.stat().st_size
+        server.start()
+        return lambda: log.read_text('utf-8', 'replace')[begin:]
 
     def changed(self, what):
         stranger = Account(self.folder / 'other')
@@ -65,3 +84,44 @@ def test_who_lacks_some_of_it_stays_alone(place, world, what):
     daemon = place.sluice(cluster=section('unsafe', world.nats, **world.changed(what)))
     until(lambda: re.search(REFUSALS[what], log.read_text('utf-8')[begin:]), lambda: log.read_text('utf-8')[begin:], 20)
     assert daemon.query('cluster') == []  # who joins sees himself
+
+
+def copied(leaf, folder):
+    """The certificate of the node in a place of its own, where another one may be put in its stead."""
+    folder.mkdir(exist_ok=True)
+    return {'tls_certificate': shutil.copy(leaf['tls_certificate'], folder / 'node.pem'),
+            'tls_key': shutil.copy(leaf['tls_key'], folder / 'node.key')}
+
+
+def is_whole(daemon):
+    """Both nodes are there, the other one answers, and the log works: that is all connections of a node."""
+    *rows, last = [json.loads(line) for line in api.get(daemon, '/v1/cluster').body.splitlines()]
+    return (sum(row.get('state') == 'alive' for row in rows) == 2 and last['log']['open'] and
+            daemon.command('counts', '--all-nodes').returncode == 0)
+
+
+@pytest.mark.parametrize('what', ['credentials', 'certificate'])
+def test_who_was_refused_for_a_while_comes_back(place, world, what):
+    """The servers know other accounts for a while, which ends libnats's connections for good, or believe another authority from
+    now on, and the certificate of the nodes is renewed when they have been refused. All of a node's connections come back."""
+    files = copied(world.right, world.folder / what)
+    receiver = place.receiver()
+    daemons = [place.sluice(cluster=section(f'{what}-{name}', world.nats, **{**world.right, **files}, log=True),
+                            routes={'*': ('smtp', receiver.nexthop)}) for name in 'ab']
+    for daemon in daemons:
+        until(lambda: is_whole(daemon), daemon.log, 30)
+    wrong = (Account(world.folder / 'other'), world.authority) if what == 'credentials' else (world.account, world.other)
+    said = world.restart(*wrong)
+    until(lambda: len(re.findall(REFUSALS[what], said())) >= 30, said, 30)
+    if what == 'credentials':
+        world.restart(world.account, world.authority)
+    else:
+        leaf = world.other.leaf(common_name='node')
+        shutil.copy(leaf.key, files['tls_key'])
+        shutil.copy(leaf.cert, files['tls_certificate'])
+    for i, daemon in enumerate(daemons):
+        until(lambda: is_whole(daemon), daemon.log, 40)
+        submit(daemon, 'a@a.test', [f'{what}{i}@back.test'], message())
+        daemon.wait_event('Delivery', f'{what}{i}@back.test')
+    assert all(daemon.stop() == 0 for daemon in daemons)
+    world.restart(world.account, world.authority)
