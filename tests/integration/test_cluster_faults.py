@@ -314,7 +314,7 @@ class World:
         for node in self.nodes:
             if (node.name, 'life') not in self.busy and not node.daemon.is_alive():
                 code = node.daemon.wait_exit()
-                assert code == os.EX_CANTCREAT and node.is_disk_full, f'{node.name} ended with {code}:\n{node.daemon.log()[-4000:]}'
+                assert code in (os.EX_CANTCREAT, os.EX_OSERR) and node.is_disk_full, f'{node.name} ended with {code}:\n{node.daemon.log()[-4000:]}'
                 node.is_disk_full = False
                 self.ends.append(time.time())
                 node.daemon.start(wait=False)
