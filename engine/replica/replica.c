@@ -44,6 +44,7 @@ struct replica {
     int error;            /* of the batch: it cannot be shipped */
     struct spool_retelling at, next;
     bool is_retelling, is_last_piece, wants_retelling;
+    bool is_doubted;      /* since the retelling began */
     usec_t paused;        /* monotonic; nothing is retold before */
     uint64_t start;       /* place at which the retelling began */
     uint64_t told;        /* bytes of it */
@@ -215,7 +216,6 @@ static void be_unsure(struct replica *r)
 {
     r->is_sure = false;
     r->sure_from = 0;
-    r->is_retelling = false;
     r->wants_retelling = true;
 }
 
@@ -227,6 +227,7 @@ bool replica_is_ready(struct replica *r)
         r->seen_epoch = r->epoch;
         r->seen_node = r->node;
         be_unsure(r);
+        r->is_retelling = false; /* the log may be another one */
     }
     r->seen_serial = is_ready ? r->serial : r->seen_serial;
     (void)pthread_mutex_unlock(&r->lock);
@@ -342,7 +343,8 @@ static void end_retelling(struct replica *r)
     r->is_retelling = false;
     r->live = r->told;
     (void)pthread_mutex_lock(&r->lock);
-    r->purge = r->sure_from = r->start;
+    r->purge = r->start;
+    r->sure_from = r->is_doubted ? 0 : r->start;
     r->figures.retellings++;
     r->figures.is_retelling = false;
     (void)pthread_mutex_unlock(&r->lock);
@@ -388,6 +390,7 @@ void replica_committed(struct replica *r, bool is_journal_empty)
     }
     r->wants_retelling = false;
     r->is_retelling = true;
+    r->is_doubted = false;
     r->at = (struct spool_retelling){.id = 0};
     r->told = r->since = 0;
     (void)pthread_mutex_lock(&r->lock);
@@ -400,7 +403,11 @@ void replica_doubt(struct replica *r)
 {
     (void)pthread_mutex_lock(&r->lock);
     be_unsure(r);
+    /* Without room to begin anew the one under way goes on, and makes room for the next one. */
+    bool has_room = r->size + r->spool_bytes <= r->max_bytes / 100 * RETELLING_MOST;
     (void)pthread_mutex_unlock(&r->lock);
+    r->is_retelling = r->is_retelling && !has_room;
+    r->is_doubted = true;
 }
 
 /* --- the keeper ------------------------------------------------------------------------------- */

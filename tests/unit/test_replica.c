@@ -252,6 +252,31 @@ static void an_earlier_purge_does_not_make_it_sure(void **state)
     assert_true(replica_is_sure(keeper.replica) && !replica_is_hurried(keeper.replica));
 }
 
+/* A doubt begins the retelling anew only where that has room; else the log would stay as long as it is. */
+static void a_doubt_leaves_no_full_log(void **state)
+{
+    struct spool_position at = {.id = 0};
+    replica_set_size(keeper.replica, 0);
+    assert_int_equal(commit_some(1, 3, &at, false), 0);
+    assert_true(is_retelling());
+    replica_set_size(keeper.replica, 255 << 20);
+    replica_doubt(keeper.replica);
+    assert_false(replica_wants_tables(keeper.replica));
+    atomic_store(&keeper.is_deaf_to_purges, true);
+    retell_all();
+    uint64_t purge = replica_take_purge(keeper.replica);
+    assert_true(purge > 0);
+    replica_purged(keeper.replica, purge);
+    assert_false(replica_is_sure(keeper.replica));
+    assert_false(replica_wants_tables(keeper.replica)); /* before it is known how short it is */
+    replica_set_size(keeper.replica, 1 << 20);
+    assert_true(replica_wants_tables(keeper.replica));
+    retell_all();
+    replica_purged(keeper.replica, replica_take_purge(keeper.replica));
+    assert_true(replica_is_sure(keeper.replica));
+    assert_int_equal(replayed_messages(), 3);
+}
+
 static void an_epoch_that_ends_takes_its_batch_along(void **state)
 {
     struct spool_position at = {.id = 0};
@@ -386,6 +411,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_batch_without_an_answer_does_not_count, setup_replica,
                                         teardown_replica),
         cmocka_unit_test_setup_teardown(an_earlier_purge_does_not_make_it_sure, setup_replica,
+                                        teardown_replica),
+        cmocka_unit_test_setup_teardown(a_doubt_leaves_no_full_log, setup_replica,
                                         teardown_replica),
         cmocka_unit_test_setup_teardown(an_epoch_that_ends_takes_its_batch_along, setup_replica,
                                         teardown_replica),
