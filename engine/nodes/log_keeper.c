@@ -172,12 +172,13 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
     k->purge = 0;
     k->reported = 0;
     k->is_open = true;
+    const bool is_new = k->node.spool == 0 && state.last == 0;
     k->node.spool = number;
     log_info("log: epoch %llu of log %u of node %s begins at place %llu",
              (unsigned long long)owner.epoch, number, k->node.name, (unsigned long long)place);
     replica_set_size(k->replica, state.bytes); /* before it judges what has room */
     engine_number_ids(k->node.engine, number);
-    replica_open(k->replica, number, owner.epoch, place);
+    replica_open(k->replica, number, owner.epoch, place, is_new);
     return 0;
 }
 

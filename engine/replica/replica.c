@@ -60,7 +60,7 @@ struct replica {
     /* under lock */
     pthread_mutex_t lock;
     pthread_cond_t moved;
-    bool is_open;
+    bool is_open, is_new;
     bool is_refused; /* the servers have no room, and have stored nothing since they said so */
     uint64_t size;   /* of the log, by the servers' word and by what was shipped since */
     uint16_t node;
@@ -227,6 +227,7 @@ bool replica_is_ready(struct replica *r)
         r->seen_epoch = r->epoch;
         r->seen_node = r->node;
         be_unsure(r);
+        r->is_sure = r->is_new;
         r->is_retelling = false; /* the log may be another one */
     }
     r->seen_serial = is_ready ? r->serial : r->seen_serial;
@@ -412,11 +413,12 @@ void replica_doubt(struct replica *r)
 
 /* --- the keeper ------------------------------------------------------------------------------- */
 
-void replica_open(struct replica *r, uint16_t node, uint64_t epoch, uint64_t place)
+void replica_open(struct replica *r, uint16_t node, uint64_t epoch, uint64_t place, bool is_new)
 {
     (void)pthread_mutex_lock(&r->lock);
     assert(!r->is_open);
     r->is_open = true;
+    r->is_new = is_new;
     r->node = node;
     r->epoch = epoch;
     r->serial = 0;

@@ -77,8 +77,9 @@ void replica_doubt(struct replica *r);
 void replica_set_keeper(struct replica *r, void (*wake)(void *ctx), void *ctx);
 /* The log is open: this epoch's fence lies in `place`.
  *
- * node  its number, at least 1 */
-void replica_open(struct replica *r, uint16_t node, uint64_t epoch, uint64_t place);
+ * node    its number, at least 1
+ * is_new  this is the first frame that the log ever had, and the spool had no other log */
+void replica_open(struct replica *r, uint16_t node, uint64_t epoch, uint64_t place, bool is_new);
 /* The epoch has ended. Frames under way are forgotten. */
 void replica_close(struct replica *r);
 /* The frame with this serial; empty when none is under way. Valid until all of the batch are acknowledged. */
@@ -107,8 +108,8 @@ struct replica_view {
     bool is_retelling;
 };
 void replica_look(struct replica *r, struct replica_view *ret);
-/* The log has nothing that the spool has not: since it was last in doubt all was told anew, and what was in
- * front of that is purged. Any thread. */
+/* The log has nothing that the spool has not: it began new in this process and no batch was in doubt, or
+ * since one was, or it began, all was told anew, and what was in front of that is purged. Any thread. */
 bool replica_is_sure(struct replica *r);
 /* Somebody needs that soon, or not any more: what is to be purged is, without regard to how little lies
  * behind it. When a keeper is set; any thread. */

@@ -1,7 +1,6 @@
 """Nodes take over the mail of one that is gone: what it accepted is delivered by others, and it begins anew when it returns.
 The clock by which nodes judge each other runs HASTE times as fast as time (CLUSTER_HASTE=1: as time does)."""
 import base64
-import base64
 import json
 import os
 import random
@@ -154,14 +153,7 @@ def test_taker_killed(nodes, nats):
     wait_received(c, [f'r{i}@x.test' for i in range(600)], 60)
 
 
-def log_first(nats, number):
-    client = NatsClient(nats.servers[0])
-    first = client.request(f'$JS.API.STREAM.INFO.SLUICE_LOG_{number}')['state']['first_seq']
-    client.close()
-    return first
-
-
-def test_taker_stopped(nodes, nats):
+def test_taker_stopped(nodes):
     """A taker that is stopped in order in the middle gives the log back: another node goes on where it stopped, and nothing is
     repeated. What it has by then it keeps until it returns."""
     a, b, c = nodes('a'), nodes('b'), nodes('c')
@@ -170,10 +162,6 @@ def test_taker_stopped(nodes, nats):
     for i in range(300):
         submit(a, 'a@a.test', [f'r{i}@x.test'], message(text=('x' * 70 + '\r\n') * 900))
     hold(b)
-    for i in range(300):  # so that what its log had at its start is purged
-        submit(b, 'b@b.test', [f'b{i}@x.test'], message(text=''.join(
-            f'{base64.b64encode(os.urandom(52)).decode()}\r\n' for _ in range(1500))))
-    until(lambda: log_first(nats, number_of(b, 'b')) > 1, b.log, 40)
     lose_spool(a)
     b.wait_log('was read: ', 40)
     assert b.stop(40) == 0
@@ -185,9 +173,9 @@ def test_taker_stopped(nodes, nats):
     until(lambda: len(received(c)) == theirs, c.log)
     b.start()
     wait_open(b)
-    assert len(b.query('messages')) == 600 - theirs
+    assert len(b.query('messages')) == 300 - theirs
     assert b.command('resume', '--all').returncode == 0
-    wait_received(c, [f'{x}{i}@x.test' for x in 'rb' for i in range(300)])
+    wait_received(c, [f'r{i}@x.test' for i in range(300)])
 
 
 def number_of(daemon, name):

@@ -1,8 +1,8 @@
 /* Nodes that take each other's mail over, at random: they accept, deliver, die, lose their disks,
- * stand still, are stopped in order and return; takers fence logs of nodes that are gone, and sometimes of some that are not, race for
- * them, and die or are taken over themselves in the middle. The rules are those of adoption.h; frames
- * are stored one by one, so that any batch can be cut short. tests/sim/log_random has what is below: which
- * frames count.
+ * stand still, are stopped in order, cannot commit what their log has, and return; takers fence logs of
+ * nodes that are gone, and sometimes of some that are not, race for them, and die or are taken over
+ * themselves in the middle. The rules are those of adoption.h; frames are stored one by one, so that any
+ * batch can be cut short. tests/sim/log_random has what is below: which frames count.
  *
  *   adopt_random [SEED [RUNS]]
  *
@@ -27,6 +27,7 @@ enum fault {
     TRUSTS_OLD_SPOOL,  /* who returns does not ask whether it was taken over */
     CLAIMS_BLINDLY,    /* the key is set without comparing it */
     GIVES_BACK_IN_DOUBT, /* also while the own log may say what the spool does not */
+    FORGETS_DOUBT,       /* a log that began in this process is held for sure also after a doubt */
     GIVES_BACK_BARE,     /* a log is given back without the mark */
     CLAIM_DROPS_MARK,    /* who takes it takes the mark out of the key */
     CLAIMS_WHEN_CLAIMED, /* who was taken over himself, and does not know it yet, takes others over */
@@ -43,6 +44,7 @@ static const char *const fault_names[FAULT_COUNT] = {
     "going on with a spool that was taken over",
     "setting the key without comparing",
     "giving a log back while the own log is in doubt",
+    "giving a log back after a doubt, as the own log began in this process",
     "giving a log back without the mark",
     "taking the mark of one that was given back out of its key",
     "taking over without a look at the own key",
@@ -84,6 +86,7 @@ struct node {
     struct spool spool; /* on its disk */
     /* in memory */
     bool is_open;
+    bool is_new; /* the log began in this process */
     uint64_t epoch;
     set sent;        /* delivered, without a durable result */
     unsigned retold; /* log whose mark is to be told next; LOGS: all is told */
@@ -140,7 +143,7 @@ static void forget(struct node *n)
 {
     w.allowed += (unsigned)__builtin_popcountll(n->sent);
     n->sent = 0;
-    n->is_open = false;
+    n->is_open = n->is_new = false;
     totals.interrupted += n->stage != IDLE;
     n->stage = IDLE;
     n->retold = 0;
@@ -193,6 +196,17 @@ static bool dies(struct node *n)
     return true;
 }
 
+/* The frames of a batch are there, but it could not be committed; the process goes on, and tells all anew. */
+static bool is_in_doubt(struct node *n)
+{
+    if (w.is_end || draw(12) != 0) {
+        return false;
+    }
+    n->retold = 0;
+    n->is_new = n->is_new && w.fault == FORGETS_DOUBT;
+    return true;
+}
+
 static void open_log(struct node *n)
 {
     if (n->spool.number == 0) {
@@ -200,6 +214,7 @@ static void open_log(struct node *n)
             return;
         }
         n->spool.number = ++w.numbers;
+        n->is_new = true;
     }
     struct log *l = &w.logs[n->spool.number];
     if (l->epoch != 0 && l->holder != n->spool.number && w.fault != TRUSTS_OLD_SPOOL) {
@@ -246,7 +261,7 @@ static void accept_one(struct node *n)
         return;
     }
     set one = bit(w.ids++);
-    if (ship(n, (struct frame){.add = one}) && !dies(n)) {
+    if (ship(n, (struct frame){.add = one}) && !dies(n) && !is_in_doubt(n)) {
         n->spool.queue |= one;
         w.accepted |= one;
     }
@@ -265,7 +280,7 @@ static void deliver(struct node *n)
 static void store_results(struct node *n)
 {
     set sent = n->sent;
-    if (sent != 0 && ship(n, (struct frame){.done = sent}) && !dies(n)) {
+    if (sent != 0 && ship(n, (struct frame){.done = sent}) && !dies(n) && !is_in_doubt(n)) {
         n->spool.queue &= ~sent;
         n->sent = 0;
     }
@@ -407,6 +422,9 @@ static void take(struct node *n)
         n->stage = END;
         return;
     }
+    if (is_in_doubt(n)) {
+        return;
+    }
     n->spool.queue |= batch;
     n->spool.marks[n->source] = n->at = mark;
 }
@@ -426,7 +444,8 @@ static void end(struct node *n)
         }
     }
     next.marks[n->source] = ADOPTION_DONE;
-    if (ship(n, (struct frame){.marked = n->source, .mark = ADOPTION_DONE}) && !dies(n)) {
+    if (ship(n, (struct frame){.marked = n->source, .mark = ADOPTION_DONE}) && !dies(n) &&
+        !is_in_doubt(n)) {
         n->spool = next;
         n->stage = REMOVE;
         totals.adoptions++;
@@ -478,11 +497,11 @@ static void stop(struct node *n)
 {
     for (unsigned k = 1; k <= w.numbers; k++) {
         struct log *l = &w.logs[k];
-        bool is_in_doubt = n->retold <= LOGS && w.fault != GIVES_BACK_IN_DOUBT;
+        bool is_unsure = !n->is_new && n->retold <= LOGS && w.fault != GIVES_BACK_IN_DOUBT;
         uint64_t mark = w.fault == GIVES_BACK_BARE ? 0 : n->spool.marks[k];
         bool is_held = !l->is_given &&
                        (l->holder == n->spool.number || n->spool.marks[l->holder] == ADOPTION_DONE);
-        if (is_in_doubt || k == n->spool.number || l->is_adopted ||
+        if (is_unsure || k == n->spool.number || l->is_adopted ||
             n->spool.marks[k] == ADOPTION_DONE || !is_held) {
             continue;
         }

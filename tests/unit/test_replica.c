@@ -55,7 +55,7 @@ static void begin_epoch(void)
     uint64_t place = keeper.last;
     (void)pthread_mutex_unlock(&keeper.lock);
     buf_fini(&fence);
-    replica_open(keeper.replica, 7, keeper.epoch, place);
+    replica_open(keeper.replica, 7, keeper.epoch, place, keeper.epoch == 1);
 }
 
 static void *run_keeper(void *arg)
@@ -212,6 +212,7 @@ static void a_batch_without_an_answer_does_not_count(void **state)
 {
     struct spool_position at = {.id = 0};
     assert_int_equal(commit_some(1, 1, &at, false), 0);
+    assert_true(replica_is_sure(keeper.replica)); /* of a new log from its beginning */
     atomic_store(&keeper.is_deaf, true);
     assert_int_equal(commit_some(2, 5, &at, false), ERR_CLOSED);
     assert_false(replica_is_ready(keeper.replica));
@@ -292,6 +293,7 @@ static void an_epoch_that_ends_takes_its_batch_along(void **state)
     spool_abort(t);
     atomic_store(&keeper.is_deaf, false);
     assert_int_equal(commit_some(5, 1, &at, false), 0);
+    assert_false(replica_is_sure(keeper.replica));
     assert_int_equal(replayed_messages(), 4);
 }
 
