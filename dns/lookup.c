@@ -60,7 +60,7 @@ struct question {
     uint32_t alias_ttl;    /* least of the aliases followed */
     uint8_t alias_count;
     bool is_authentic; /* so far */
-    bool has_retried_plain;
+    bool has_retried_plain, has_retried_closed;
     struct dns_rrset *answer;
 };
 
@@ -386,6 +386,15 @@ static void on_answer(void *arg, int status, int timeouts, unsigned char *data, 
         break;
     case ARES_EBADRESP:
         question_settle(q, DNS_MALFORMED, 0);
+        break;
+    case ARES_ECONNREFUSED:
+        if (l->is_loopback && !q->has_retried_closed) {
+            /* Sockets stay open there, and the server may have closed a connection before. */
+            q->has_retried_closed = true;
+            question_move(q, QUESTION_WAITING);
+            break;
+        }
+        question_settle(q, DNS_SERVFAIL, 0);
         break;
     default:
         question_settle(q, DNS_SERVFAIL, 0);

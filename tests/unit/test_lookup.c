@@ -32,6 +32,8 @@ static const struct fake_record records[] = {
     {"gone.test", 0, "TCGONE"},
     {"tc.test", DNS_TYPE_A, "192.0.2.4"},
     {"tc.test", 0, "TC"},
+    {"tc2.test", DNS_TYPE_A, "192.0.2.4"},
+    {"tc2.test", 0, "TC"},
     {"*.wild.test", DNS_TYPE_A, "192.0.2.5"},
     {NULL, 0, NULL},
 };
@@ -353,6 +355,20 @@ static void test_socket_stays_on_loopback(void **state)
     assert_int_equal(open_sockets(), 0);
 }
 
+/* A server that closes a connection when it has answered: the next truncated answer finds it closed. */
+static void test_connection_that_closes(void **state)
+{
+    expect("tc.test", DNS_FOUND);
+    for (int i = 0; i < FAKE_CONNECTIONS; i++) {
+        if (server.connections[i] >= 0) {
+            close(server.connections[i]);
+            server.connections[i] = -1;
+        }
+    }
+    expect("tc2.test", DNS_FOUND);
+    expect("ok.test", DNS_FOUND);
+}
+
 static void test_authentic(void **state)
 {
     struct dns_rrset *set = ask("ok.test", DNS_TYPE_A);
@@ -413,12 +429,19 @@ static void test_free_with_questions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_statuses),          TEST(test_tcp_fails),
-        TEST(test_alias_that_stops),  TEST(test_without_edns),
-        TEST(test_cache_and_sharing), TEST(test_forgotten_answer_is_cached),
-        TEST(test_query_limit),       TEST(test_late_ones_do_not_count),
-        TEST(test_socket_has_room),   TEST(test_socket_stays_on_loopback),
-        TEST(test_authentic),         TEST(test_bad_servers),
+        TEST(test_statuses),
+        TEST(test_tcp_fails),
+        TEST(test_alias_that_stops),
+        TEST(test_without_edns),
+        TEST(test_cache_and_sharing),
+        TEST(test_forgotten_answer_is_cached),
+        TEST(test_query_limit),
+        TEST(test_late_ones_do_not_count),
+        TEST(test_socket_has_room),
+        TEST(test_socket_stays_on_loopback),
+        TEST(test_connection_that_closes),
+        TEST(test_authentic),
+        TEST(test_bad_servers),
         TEST(test_free_with_questions),
     };
     rcu_start();
