@@ -315,10 +315,13 @@ bool config_change_is_same_way(const struct config *a, const struct config *b, s
 
 /* --- rates ------------------------------------------------------------------------------------ */
 
+/* A rate, or which sources there are, of which each has its own. */
 static bool is_rate(const struct config_option *o)
 {
     return o->type == CONFIG_TYPE_RATE || o->type == CONFIG_TYPE_QUOTA ||
-           o->type == CONFIG_TYPE_QUOTAS || o->type == CONFIG_TYPE_DATE; /* the day of a warmup */
+           o->type == CONFIG_TYPE_QUOTAS || o->type == CONFIG_TYPE_DATE || /* the day of a warmup */
+           o->section == CONFIG_SECTION_POOL || strcmp(o->name, "pool") == 0 ||
+           strcmp(o->name, "source_pool") == 0;
 }
 
 /* a, b: as config_section_at gives them */
@@ -355,5 +358,6 @@ bool config_change_has_rates(const struct config *a, const struct config *b,
     return receivers->has_members || receivers->has_limits ||
            !have_same_rates(CONFIG_SECTION_TENANT, a, b) ||
            !have_same_rates(CONFIG_SECTION_SOURCE, a, b) ||
+           !have_same_rates(CONFIG_SECTION_POOL, a, b) ||
            !have_same_rates(CONFIG_SECTION_TRANSPORT, a, b);
 }

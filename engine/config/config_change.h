@@ -53,7 +53,7 @@ MUST_USE int config_change_receivers(const struct config *a, const struct config
                                      struct config_receiver_change *ret);
 
 /* Whether some rate or quota of a tenant, a source or a transport is another one in the second, or some
- * limit of a provider or a domain, as config_change_receivers says. */
+ * limit of a provider or a domain, as config_change_receivers says; or other sources send. */
 MUST_USE bool config_change_has_rates(const struct config *a, const struct config *b,
                                       const struct config_receiver_change *receivers);
 

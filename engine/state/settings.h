@@ -66,7 +66,7 @@ struct settings {
     const struct config *config;
     struct config *owned; /* the same, when it goes with the settings; else NULL */
     uint64_t serial;      /* 1 at the start, then one more with each reload */
-    uint64_t rates_serial; /* that of the last ones whose rates, quotas or other limits are not those of
+    uint64_t rates_serial; /* that of the last ones whose rates, quotas, limits or pools are not those of
                             * the ones before them */
     struct router *router;
     struct policy_table *policies; /* what counts for each receiver; policy.h */

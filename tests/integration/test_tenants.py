@@ -99,12 +99,18 @@ def test_reload_while_mail_waits(place):
     assert {e['num_attempts'] for e in daemon.of('Delivery')} == {1}
 
 
-@pytest.mark.parametrize('whose', ['tenant', 'transport'])
+@pytest.mark.parametrize('whose', ['tenant', 'transport', 'pool'])
 def test_reload_while_mail_is_away(place, whose):
-    """What a quota has sent out of memory, until a turn in an hour, comes as soon as there is more of it."""
+    """What a quota has sent out of memory, until a turn in an hour, comes as soon as there is more of it, or
+    another source."""
     receiver = place.receiver()
 
     def by(quota):
+        if whose == 'pool':
+            sources = ['few'] if quota == '5/d' else ['few', 'more']
+            return {'sources': {'few': {'address': '127.0.0.1', 'max_message_quota': '5/d'},
+                                'more': {'address': '127.0.0.1'}},
+                    'pools': {'p': {'sources': sources}}, 'transports': {'smtp': {'source_pool': 'p'}}}
         limits = {'max_message_quota': quota}
         return {'tenants': {'few': limits}} if whose == 'tenant' else {'transports': {'smtp': limits}}
     daemon = place.sluice(listener=LISTENER, routes={'*': ('smtp', receiver.nexthop)},

@@ -78,6 +78,13 @@ static void rates_that_change(void **state)
     static const char warmup[] = FIRST "source s { warmup = {\"5/d\"} since = \"2026-01-01\" }\n";
     static const char later[] = FIRST "source s { warmup = {\"5/d\"} since = \"2026-01-02\" }\n";
     assert_true(has_rates(warmup, later));
+    /* And which sources there are to send. */
+#define TWO FIRST "source s { } pool o { sources = {s} } pool q { sources = {x} }\n"
+    assert_true(has_rates(TWO, FIRST "source s { } pool o { sources = {s, x} } pool q { sources = {x} }\n"));
+    assert_true(has_rates(TWO "transport c { source_pool = o }\n", TWO "transport c { source_pool = q }\n"));
+    assert_true(has_rates(TWO "tenant t { pool = o }\n", TWO "tenant t { pool = q }\n"));
+    assert_false(has_rates(TWO, TWO));
+#undef TWO
     assert_false(has_rates(FIRST "tenant t { weight = 2 }\n", FIRST "tenant t { weight = 3 }\n"));
     assert_false(has_rates(FIRST, FIRST "hostname = other.example\n"));
 }
