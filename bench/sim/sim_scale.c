@@ -336,6 +336,16 @@ static bool run_turn(struct scale *s)
     return true;
 }
 
+/* Gives back all that is under way; a scheduler that has too few jobs has no entry in some places. */
+static void report_all(struct scale *s)
+{
+    for (long i = 0; i < s->filled; i++) {
+        if (s->busy[i] != NULL) {
+            report_entry(s, s->busy[i]);
+        }
+    }
+}
+
 /* beside    its turns alternate with those of s; NULL: none */
 static bool run_scale(struct scale *s, struct scale *beside, struct result *ret)
 {
@@ -343,22 +353,19 @@ static bool run_scale(struct scale *s, struct scale *beside, struct result *ret)
     if (beside != NULL) {
         begin_rounds(beside);
     }
-    while (s->selections < s->rounds && s->filled > 0) {
-        if (!run_turn(s) || (beside != NULL && !run_turn(beside))) {
-            return false;
-        }
+    bool is_fine = s->filled > 0;
+    while (is_fine && s->selections < s->rounds) {
+        is_fine = run_turn(s) && (beside == NULL || run_turn(beside));
     }
     ret->operations_per_second = operations_per_second(s);
     ret->submits_per_second = (double)s->submits / s->submitting;
     ret->reads = (double)s->reads / (double)s->selections;
     ret->part = beside == NULL ? 0 : ret->operations_per_second / operations_per_second(beside);
-    for (long i = 0; i < s->filled; i++) {
-        report_entry(s, s->busy[i]);
+    report_all(s);
+    if (beside != NULL) {
+        report_all(beside);
     }
-    for (long i = 0; beside != NULL && i < beside->filled; i++) {
-        report_entry(beside, beside->busy[i]);
-    }
-    return s->filled > 0;
+    return is_fine;
 }
 
 static void finish_scale(struct scale *s)
@@ -483,7 +490,9 @@ int sim_scale(int argc, char **argv)
     struct result logarithmic, distinct;
     struct weight weight;
     if (!parse_scale_options(&s, argc, argv) || !measure_scale(s, &logarithmic)) {
-        (void)fputs("sluice-sim scale: bad arguments, or out of memory\n", stderr);
+        (void)fputs(
+            "sluice-sim scale: bad arguments, too few jobs for --in-flight, or out of memory\n",
+            stderr);
         return 2;
     }
     s.are_sizes_distinct = s.fixed_size == 0;
