@@ -56,7 +56,7 @@ def test_cut_off(place, elsewhere, monkeypatch, report_table):
     got = lambda name: {to for one in receivers[name].messages for to in one.recipients}
     until(lambda: got('a') | got('b') >= set(wanted), lambda: f'{len(got("a"))} {len(got("b"))}\n{b.log()[-2000:]}', 90)
     last, first, all_there = max(begun['a']) - cut, begun['b'][0] - cut, time.monotonic() - cut
-    assert 30 / HASTE < last <= 45 / HASTE + SLOW, last  # its lease was at most 5 s old, and it had mail enough
+    assert 20 / HASTE < last <= 45 / HASTE + SLOW, last  # its lease was at most 5 s old; a busy machine begins its last one early
     assert 45 / HASTE < first and all_there <= 60 / HASTE + 15, (first, all_there)
     assert refusal(a).startswith('451 ')
 
