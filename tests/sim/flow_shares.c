@@ -378,6 +378,19 @@ static void both_bind(struct world *w)
     finish(w);
 }
 
+/* A tenant with a destination of its own, and, unless it is apart, some that others have mail for as well. */
+static void add_tenant(struct world *w, uint32_t i, bool is_apart)
+{
+    uint32_t weight = 1 + draw(w, 10);
+    w->flows[i] = (struct flow_model){.key = {SCHED_NORMAL, i, 0},
+                                      .weight = weight,
+                                      .largest = 1 + draw(w, LARGEST),
+                                      .places = 1U << i};
+    w->flows[i].places |= is_apart ? 0 : draw(w, 1U << DESTINATIONS);
+    submit(w, &w->flows[i], i);
+    sched_tenant_weight(w->sched, i, (uint16_t)weight, 0);
+}
+
 /* Each has a destination of its own, or some that others have mail for as well. */
 static void connections_are_shared(struct world *w)
 {
@@ -385,14 +398,7 @@ static void connections_are_shared(struct world *w)
     bool is_apart = draw(w, 2) == 0;
     w->flow_count = 2 + draw(w, DESTINATIONS - 1);
     for (uint32_t i = 0; i < w->flow_count; i++) {
-        uint32_t weight = 1 + draw(w, 10);
-        w->flows[i] = (struct flow_model){.key = {SCHED_NORMAL, i, 0},
-                                          .weight = weight,
-                                          .largest = 1 + draw(w, LARGEST),
-                                          .places = 1U << i};
-        w->flows[i].places |= is_apart ? 0 : draw(w, 1U << DESTINATIONS);
-        submit(w, &w->flows[i], i);
-        sched_tenant_weight(w->sched, i, (uint16_t)weight, 0);
+        add_tenant(w, i, is_apart);
     }
     run(w);
 }
@@ -417,13 +423,7 @@ static void lane_is_shared(struct world *w)
     begin(w, LANE);
     w->flow_count = 2 + draw(w, DESTINATIONS - 1);
     for (uint32_t i = 0; i < w->flow_count; i++) {
-        uint32_t weight = 1 + draw(w, 10);
-        w->flows[i] = (struct flow_model){.key = {SCHED_NORMAL, i, 0},
-                                          .weight = weight,
-                                          .largest = 1 + draw(w, LARGEST),
-                                          .places = 1U << i};
-        submit(w, &w->flows[i], i);
-        sched_tenant_weight(w->sched, i, (uint16_t)weight, 0);
+        add_tenant(w, i, true);
     }
     run(w);
 }

@@ -469,19 +469,25 @@ static void what_waits_for_a_pace_does_not_fill_memory(void **state)
     shell_close(&h);
 }
 
+/* A lane of two messages a second, and room for so many recipients. */
+static void start_paced(struct shell *h, int room)
+{
+    start(h, 1);
+    h->config.message_recipient_limit = room;
+    assert_int_equal(sched_reconfigure(h->sched, &h->config, h->now), 0);
+    assert_int_equal(shell_run(h), 0);
+    struct sched_grant g = grant_of(h, 1);
+    g.per_second = 2;
+    give(h, g);
+    assert_int_equal(shell_run(h), 1);
+}
+
 /* ... and what leaves it is of those that have most waiting there for their weights, however young the
  * others' is. */
 static void who_has_most_leaves_memory_first(void **state)
 {
     static struct shell h;
-    start(&h, 1);
-    h.config.message_recipient_limit = 400;
-    assert_int_equal(sched_reconfigure(h.sched, &h.config, h.now), 0);
-    assert_int_equal(shell_run(&h), 0);
-    struct sched_grant g = grant_of(&h, 1);
-    g.per_second = 2;
-    give(&h, g);
-    assert_int_equal(shell_run(&h), 1);
+    start_paced(&h, 400);
     /* Tenants 1, 2 and 3; the second weighs 3, the third has little, and comes last. */
     static const unsigned counts[] = {0, 300, 300, 20};
     uint64_t first[5] = {0};
@@ -515,14 +521,7 @@ static void many_who_have_little_keep_it(void **state)
 {
     enum { TENANTS = 10, EACH = 30, MOST = 600 };
     static struct shell h;
-    start(&h, 1);
-    h.config.message_recipient_limit = 2800;
-    assert_int_equal(sched_reconfigure(h.sched, &h.config, h.now), 0);
-    assert_int_equal(shell_run(&h), 0);
-    struct sched_grant g = grant_of(&h, 1);
-    g.per_second = 2;
-    give(&h, g);
-    assert_int_equal(shell_run(&h), 1);
+    start_paced(&h, 2800);
     for (uint32_t t = 0; t <= TENANTS; t++) {
         h.flow.tenant = 1 + t;
         for (unsigned i = 0; i < (t == 0 ? MOST : EACH); i++) {
