@@ -298,6 +298,11 @@ class World:
         self.spans.append(span)
         self.go_on(fault, key, span)
 
+    def around(self, at):
+        """[(fault, node, seconds until it began, seconds until it ended)] of those about that time."""
+        return [(kind, node, round(begin - at, 2), round(end - at, 2)) for kind, node, begin, end in self.spans
+                if begin - 1 < at < end + 60 / HASTE]
+
     def go_on(self, fault, key, span):
         try:
             self.under_way.append((time.monotonic() + next(fault), fault, key, span))
@@ -381,7 +386,7 @@ class Result:
         # What a node that stood still had of the rate may be used twice for a moment.
         assert self.rate.most(10)[0] <= 10 * RATE + BURST + 2 + RATE + BURST
         # A faster clock makes of every busy moment of the machine a node that stands still.
-        assert HASTE > 5 or not self.unexplained, self.unexplained
+        assert HASTE > 5 or not self.unexplained, (self.unexplained, self.world.around(self.unexplained[0][0]))
 
 
 @pytest.fixture
