@@ -113,19 +113,32 @@ static natsStatus subscribe_to(struct cluster_api *a, natsConnection *connection
                         : natsSubscription_SetPendingLimits(*ret, PENDING_MESSAGES, PENDING_BYTES);
 }
 
+static void exchange(natsSubscription **a, natsSubscription **b)
+{
+    natsSubscription *was = *a;
+    *a = *b;
+    *b = was;
+}
+
 /* Answers to what was asked on another connection are heard on this one. */
 static natsStatus api_take_up(void *ctx, natsConnection *connection)
 {
     struct cluster_api *a = ctx;
     char subject[SUBJECT_SIZE];
-    unhear(a, &a->questions);
-    unhear(a, &a->answers);
+    natsSubscription *questions = NULL, *answers = NULL;
     natsStatus s = a->inbox != NULL ? NATS_OK : natsInbox_Create(&a->inbox);
-    s = s != NATS_OK ? s : subscribe_to(a, connection, a->subject, on_question, &a->questions);
+    s = s != NATS_OK ? s : subscribe_to(a, connection, a->subject, on_question, &questions);
     if (s == NATS_OK) {
         (void)snprintf(subject, sizeof(subject), "%.100s.*", a->inbox);
-        s = subscribe_to(a, connection, subject, on_answer, &a->answers);
+        s = subscribe_to(a, connection, subject, on_answer, &answers);
     }
+    if (s == NATS_OK) {
+        exchange(&a->questions, &questions);
+        exchange(&a->answers, &answers);
+    }
+    /* Those of the connection before; or of this one, when that one stays. */
+    unhear(a, &questions);
+    unhear(a, &answers);
     return s;
 }
 
