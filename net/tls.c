@@ -161,7 +161,9 @@ static int load_roots(SSL_CTX *ctx, const struct tls_client_config *config,
                       struct tls_error *ret_error)
 {
     if (config->ca_file == NULL) {
-        return SSL_CTX_set_default_verify_paths(ctx) == 1
+        /* Not SSL_CTX_set_default_verify_paths: that adds the same folder again as a store, which reads
+         * through all of it at each certificate whose issuer is not found (OpenSSL 3.0). */
+        return SSL_CTX_set_default_verify_file(ctx) == 1 && SSL_CTX_set_default_verify_dir(ctx) == 1
                    ? 0
                    : fail_tls(ret_error, "default certificate store");
     }

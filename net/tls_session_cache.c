@@ -201,7 +201,8 @@ void tls_session_cache_put(struct tls_session_cache *cache, struct slice key, SS
         list_remove(&e->use);
         list_push_front(&cache->used, &e->use);
     }
-    if (e->count == TLS_SESSIONS_PER_KEY) {
+    bool is_scarce = cache->session_count > cache->max_sessions / 2;
+    while (e->count >= (is_scarce ? TLS_SESSIONS_SCARCE : TLS_SESSIONS_PER_KEY)) {
         SSL_SESSION *oldest = e->sessions[0];
         entry_drop(cache, e, 0);
         SSL_SESSION_free(oldest);

@@ -1,8 +1,9 @@
 /* TLS sessions for client resumption, keyed by everything that decided trust. One per worker.
  *
- * A key keeps at most two sessions, the newest is used first. A TLS 1.3 ticket is used once (it
- * could link connections, and servers may refuse a second use); a TLS 1.2 session stays until it
- * expires. At the limit the least recently used key makes room. Owner: one thread. */
+ * A key keeps as many sessions as connections commonly begin together, the newest is used first. A
+ * TLS 1.3 ticket is used once (it could link connections, and servers may refuse a second use): with
+ * two a key, 38 of 100 connections of a window of 20 had none. While more than half of all places are
+ * taken a key keeps two at most, so that many destinations have some. A TLS 1.2 session stays until it expires. At the limit the least recently used key makes room. Owner: one thread. */
 #ifndef NET_TLS_SESSION_CACHE_H
 #define NET_TLS_SESSION_CACHE_H
 
@@ -15,7 +16,8 @@
 struct ssl_session_st;
 struct tls_session_cache;
 
-#define TLS_SESSIONS_PER_KEY 2
+#define TLS_SESSIONS_PER_KEY 16
+#define TLS_SESSIONS_SCARCE  2 /* of a key while more than half of the places are taken */
 #define TLS_SESSION_KEY_MAX  512 /* bytes */
 /* Larger ones are not offered to the cache (tls.c): tickets and certificates are the peer's choice,
  * of up to 64 KB and 100 KB. Usual ones have 2 to 8 KB. */

@@ -38,15 +38,41 @@ static void tickets_are_used_once_newest_first(void **state)
     struct tls_session_cache *cache = tls_session_cache_new(100, 1);
     struct slice key = SLICE("a");
     assert_int_equal(take(cache, key, NOW), -1);
-    for (unsigned char id = 1; id <= 3; id++) {
+    for (unsigned char id = 1; id <= TLS_SESSIONS_PER_KEY + 1; id++) {
         tls_session_cache_put(cache, key, session(TLS1_3_VERSION, id));
     }
     assert_int_equal(tls_session_cache_count(cache), TLS_SESSIONS_PER_KEY);
     assert_int_equal(take(cache, SLICE("b"), NOW), -1);
-    assert_int_equal(take(cache, key, NOW), 3);
-    assert_int_equal(take(cache, key, NOW), 2);
+    for (int id = TLS_SESSIONS_PER_KEY + 1; id > 1; id--) {
+        assert_int_equal(take(cache, key, NOW), id);
+    }
     assert_int_equal(take(cache, key, NOW), -1);
     assert_int_equal(tls_session_cache_count(cache), 0);
+    tls_session_cache_free(cache);
+}
+
+static void a_key_keeps_two_where_places_are_scarce(void **state)
+{
+    struct tls_session_cache *cache = tls_session_cache_new(40, 1);
+    char key[16];
+    for (unsigned char id = 1; id <= TLS_SESSIONS_PER_KEY; id++) {
+        tls_session_cache_put(cache, SLICE("many"), session(TLS1_3_VERSION, id));
+    }
+    for (int i = 0; i < 10; i++) {
+        int len = snprintf(key, sizeof(key), "key %d", i);
+        for (unsigned char id = 1; id <= 3; id++) {
+            tls_session_cache_put(cache, slice_make(key, (size_t)len), session(TLS1_3_VERSION, id));
+        }
+    }
+    assert_true(tls_session_cache_count(cache) <= 40);
+    for (int id = 3; id > 1; id--) {
+        assert_int_equal(take(cache, SLICE("key 9"), NOW), id);
+    }
+    assert_int_equal(take(cache, SLICE("key 9"), NOW), -1);
+    tls_session_cache_put(cache, SLICE("many"), session(TLS1_3_VERSION, 99));
+    assert_int_equal(take(cache, SLICE("many"), NOW), 99);
+    assert_int_equal(take(cache, SLICE("many"), NOW), TLS_SESSIONS_PER_KEY);
+    assert_int_equal(take(cache, SLICE("many"), NOW), -1);
     tls_session_cache_free(cache);
 }
 
@@ -104,6 +130,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tickets_are_used_once_newest_first),
+        cmocka_unit_test(a_key_keeps_two_where_places_are_scarce),
         cmocka_unit_test(older_sessions_stay),
         cmocka_unit_test(the_least_recently_used_key_makes_room),
         cmocka_unit_test(long_keys_are_not_kept),
