@@ -156,8 +156,8 @@ static bool keeps_back(struct activation *a, struct intercept *to, const struct 
     const struct message *m = to->message;
     const struct slice address = r->address;
     const uint32_t index = r->index;
-    if (intercept_judge(a->engine, &m->envelope, router_domain(address), r->nexthop, transport,
-                        &verdict)) {
+    const struct intercept_way way = {router_domain(address), r->nexthop, SLICE(""), transport};
+    if (intercept_judge(a->engine, &m->envelope, &way, &verdict)) {
         intercept_take(to, index, &verdict);
         return true;
     }
@@ -578,9 +578,12 @@ static bool is_free(const struct activation *a, const struct spool_envelope *e,
     struct route_result route;
     struct order_verdict verdict;
     struct slice domain = router_domain(address);
-    return !router_route(settings_of(a->engine)->router, domain, e->tenant, &route) ||
-           !intercept_judge(a->engine, e, domain, route.nexthop, route.transport, &verdict) ||
-           verdict.kind != ORDER_SUSPEND || (uint64_t)verdict.until < position->time;
+    if (!router_route(settings_of(a->engine)->router, domain, e->tenant, &route)) {
+        return true;
+    }
+    const struct intercept_way way = {domain, route.nexthop, SLICE(""), route.transport};
+    return !intercept_judge(a->engine, e, &way, &verdict) || verdict.kind != ORDER_SUSPEND ||
+           (uint64_t)verdict.until < position->time;
 }
 
 int activation_is_free(struct activation *a, const struct spool_position *position, bool *ret)

@@ -3,8 +3,10 @@
 #include "engine/census/clerk_walk.h"
 
 #include "base/error.h"
+#include "engine/config/config.h"
 #include "engine/http/clerk.h"
 #include "engine/order/order_book.h"
+#include "engine/schedule/destination_site.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
 
@@ -98,6 +100,25 @@ static bool between_pages(void *ctx, struct queue_walk *w)
     return !clerk_must_end(k) && (k->call == NULL || !api_is_deserted(k->call));
 }
 
+/* An order holds it at the site of its destination, as far as that is known: not before the destination's
+ * hosts were found in this run. */
+static bool is_held_at_site(const struct clerk *k, const struct order_facts *mail)
+{
+    const struct engine *e = k->engine;
+    struct order_facts f = *mail;
+    struct destination_site site;
+    const struct config *c = settings_of(e)->config;
+    size_t transport = config_transport_find(c, f.transport);
+    f.site = (struct slice){NULL, 0}; /* any: most tenants have no such order */
+    if (transport >= c->transport_count || !order_book_has_site_orders(e->orders) ||
+        !order_book_may_concern(e->orders, &f, ORDER_SUSPEND, clock_wall())) {
+        return false;
+    }
+    destination_site_find(e, (uint32_t)transport, f.destination, &site);
+    f.site = site.key;
+    return order_book_holds_at_site(e->orders, &f, clock_wall());
+}
+
 static bool is_suspended(void *ctx, const struct slice facts[static SELECTOR_COUNT],
                          usec_t received)
 {
@@ -113,7 +134,7 @@ static bool is_suspended(void *ctx, const struct slice facts[static SELECTOR_COU
     };
     struct order_verdict verdict;
     order_book_judge(k->engine->orders, &f, clock_wall(), &verdict);
-    return verdict.kind == ORDER_SUSPEND;
+    return verdict.kind == ORDER_SUSPEND || (verdict.kind == ORDER_NONE && is_held_at_site(k, &f));
 }
 
 void clerk_source(struct clerk *k, struct queue_source *ret)

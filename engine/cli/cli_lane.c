@@ -186,11 +186,29 @@ static void tell_suspended(const struct telling *t, const json_t *lane)
     }
 }
 
+void cli_lane_suspensions(const json_t *o, double now, cli_lane_take *take, void *ctx)
+{
+    const json_t *list = json_object_get(o, "suspensions");
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        const char *tenant = text_of(one, "tenant"), *campaign = text_of(one, "campaign");
+        char when[CLI_WHEN_TEXT], what[CLI_LANE_LINE];
+        (void)snprintf(
+            what, sizeof(what), "%s%.80s%s%s%.80s at this site, by order %s, over %s: %.80s",
+            tenant[0] == '\0' ? "" : "tenant ", tenant,
+            tenant[0] == '\0' || campaign[0] == '\0' ? "" : ", ",
+            campaign[0] == '\0' ? "" : "campaign ", campaign, text_of(one, "order"),
+            cli_when_text(json_object_get(one, "until"), now, when), text_of(one, "reason"));
+        take(ctx, "suspended", what);
+    }
+}
+
 void cli_lane_facts(const json_t *lane, double now, cli_lane_take *take, void *ctx)
 {
     const struct telling t = {now, take, ctx};
     long long away = number_of(lane, "closed_destinations");
     tell_suspended(&t, lane);
+    cli_lane_suspensions(lane, now, take, ctx);
     tell_stop(&t, lane, "closed");
     tell_stop(&t, lane, "paused");
     tell_paces(&t, lane);

@@ -19,6 +19,8 @@ const char *cli_lane_pace(const json_t *lane, char ret[static CLI_LANE_PACE]) NO
  * next message waits for, quotas that are used up, destinations that avoid it. */
 typedef void cli_lane_take(void *ctx, const char *name, const char *text);
 void cli_lane_facts(const json_t *lane, double now, cli_lane_take *take, void *ctx);
+/* Of them the tenants and campaigns whose mail waits at the site; also of an object of GET /v1/sites. */
+void cli_lane_suspensions(const json_t *o, double now, cli_lane_take *take, void *ctx);
 /* The same for configured rates and quotas. */
 void cli_lane_rates(const json_t *lane, cli_lane_take *take, void *ctx);
 

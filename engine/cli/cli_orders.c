@@ -88,6 +88,11 @@ static void print_selectors(FILE *out, const json_t *o)
             has_any = true;
         }
     }
+    if (cli_member_text(o, "site")[0] != '\0') { /* a reply asked for it */
+        (void)fputs(" site=", out);
+        cli_print_safe(out, cli_member_text(o, "site"));
+        has_any = true;
+    }
     if (!has_any) {
         (void)fputs(" all mail", out);
     }

@@ -1,6 +1,7 @@
 /* `sluice sites`: receivers (site_report.h). */
 #include "engine/cli/api_client.h"
 #include "engine/cli/cli.h"
+#include "engine/cli/cli_lane.h"
 #include "engine/cli/cli_table.h"
 
 #include <string.h>
@@ -23,6 +24,13 @@ static void put_connections(struct cli_table *t, const json_t *o)
     cli_table_number(t, number_of(o, "in_flight"));
 }
 
+static void put_note(void *ctx, const char *name, const char *text)
+{
+    char line[CLI_LANE_LINE + 20];
+    (void)snprintf(line, sizeof(line), "%s: %s", name, text);
+    cli_table_note(ctx, line);
+}
+
 static void add_site(void *ctx, const json_t *o)
 {
     struct cli_table *t = ctx;
@@ -41,6 +49,7 @@ static void add_site(void *ctx, const json_t *o)
     if (strcmp(text_of(o, "state"), "dead") == 0 && error != NULL) {
         cli_table_note(t, text_of(error, "text"));
     }
+    cli_lane_suspensions(o, cli_now(), put_note, t);
 }
 
 static void ask(struct buf *url, const struct cli_args *args, const char *path)

@@ -163,6 +163,44 @@ static void set_suspended(json_t *o, const struct engine *e, struct slice source
     }
 }
 
+static json_t *suspension_object(const struct order *order)
+{
+    char id[24];
+    json_t *o = json_object();
+    const char *tenant = order->selector.value[SELECTOR_TENANT];
+    const char *campaign = order->selector.value[SELECTOR_CAMPAIGN];
+    (void)snprintf(id, sizeof(id), "%llu", (unsigned long long)order->id);
+    api_set_text(o, "order", slice_of(id));
+    if (tenant != NULL) {
+        api_set_text(o, "tenant", slice_of(tenant));
+    }
+    if (campaign != NULL) {
+        api_set_text(o, "campaign", slice_of(campaign));
+    }
+    api_set_time(o, "until", order->until);
+    api_set_text(o, "reason", slice_of(order->reason));
+    return o;
+}
+
+void lane_set_suspensions(json_t *o, const struct engine *e, struct slice site)
+{
+    enum { LISTED_MAX = 10 };
+    usec_t now = clock_wall();
+    const struct order *at = NULL;
+    json_t *list = order_book_has_site_orders(e->orders) ? json_array() : NULL;
+    if (list == NULL) {
+        return; /* also for want of memory */
+    }
+    for (uint64_t id = 0;
+         json_array_size(list) < LISTED_MAX && (at = order_book_next(e->orders, id, NULL)) != NULL;
+         id = at->id) {
+        if (at->site != NULL && at->until > now && slice_eq(slice_of(at->site), site)) {
+            (void)json_array_append_new(list, suspension_object(at)); /* likewise */
+        }
+    }
+    set_list(o, "suspensions", list);
+}
+
 /* --- the object ------------------------------------------------------------------------------- */
 
 static void set_waits(json_t *o, const struct limit_lane_report *r)
@@ -241,6 +279,7 @@ json_t *lane_object(const struct engine *e, const struct lane_view *v, uint32_t 
         api_set_time(o, "until", v->until);
     }
     set_suspended(o, e, v->source);
+    lane_set_suspensions(o, e, v->site);
     if (v->transport != LANE_NO_TRANSPORT) {
         set_core(o, e, v);
     }

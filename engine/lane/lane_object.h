@@ -6,6 +6,8 @@
  *   state               "open" | "paced" | "paused" | "closed" | "probing" | "dead"
  *   until?              when that ends by itself, or is looked at again
  *   suspended?          {order, until, reason}: a standing order of that number keeps mail from the source
+ *   suspensions?        [{order, tenant?, campaign?, until, reason}], the first ten: mail of theirs that waits
+ *                       at this site, as a reply asked for it
  *   window, busy, connections, idle, in_flight    with a transport
  *   waits?              {for: "pace" | "rate" | "share" | "connections" | "quota" | "ceiling" | "closed" | "paused", of: "lane" |
  *                       "site" | "source" | "tenant" | "domain", until?}: what its next message waits
@@ -38,6 +40,9 @@ struct engine;
  * returns       NULL: out of memory */
 MUST_USE json_t *lane_object(const struct engine *e, const struct lane_view *v,
                              uint32_t destinations);
+
+/* `suspensions` of an object about a site, as above. Also for sites. */
+void lane_set_suspensions(json_t *o, const struct engine *e, struct slice site);
 
 /* Units of a pace and a rate, by enum pace_unit: "messages", "recipients", "connects". */
 extern const char *const lane_units[LIMIT_PACES];

@@ -32,8 +32,7 @@ static bool is_before(const struct order_verdict *v, usec_t not_before)
 }
 
 bool intercept_judge(const struct engine *e, const struct spool_envelope *envelope,
-                     struct slice domain, struct slice nexthop, size_t transport,
-                     struct order_verdict *ret)
+                     const struct intercept_way *way, struct order_verdict *ret)
 {
     usec_t now = envelope->not_before == 0 ? 0 : clock_wall();
     bool is_early = envelope->not_before > now;
@@ -45,10 +44,11 @@ bool intercept_judge(const struct engine *e, const struct spool_envelope *envelo
     const struct order_facts facts = {
         .tenant = envelope->tenant,
         .campaign = envelope->campaign,
-        .domain = domain,
-        .destination = nexthop,
-        .transport = slice_of(s->config->transports[transport].name),
-        .sources = source_table_list(s->sources, s->config, transport, envelope->tenant),
+        .domain = way->domain,
+        .destination = way->nexthop,
+        .transport = slice_of(s->config->transports[way->transport].name),
+        .site = way->site,
+        .sources = source_table_list(s->sources, s->config, way->transport, envelope->tenant),
         .received = envelope->created,
     };
     order_book_judge(e->orders, &facts, clock_wall(), ret);
@@ -71,6 +71,7 @@ bool intercept_suspends(const struct engine *e, const struct spool_envelope *env
             return false;
         }
         facts.domain = facts.destination = facts.transport = facts.sources = SLICE("");
+        facts.site = SLICE("");
         order_book_judge(e->orders, &facts, now, ret);
     }
     if (envelope->not_before > now && is_before(ret, envelope->not_before)) {
@@ -82,7 +83,8 @@ bool intercept_suspends(const struct engine *e, const struct spool_envelope *env
 bool intercept_is_first(const struct order_verdict *v, const struct spool_envelope *envelope,
                         const struct spool_position *position)
 {
-    bool has_waited = position->class == SPOOL_HELD && position->time == (uint64_t)v->until;
+    bool has_waited =
+        position->class == SPOOL_HELD && (v->is_at_site || position->time == (uint64_t)v->until);
     return v->id != 0 &&
            (v->kind != ORDER_SUSPEND || (envelope->created > v->given && !has_waited));
 }

@@ -24,16 +24,22 @@ struct spool_envelope;
 struct spool_position;
 struct spool_suppression;
 
+/* Where a recipient's mail goes. */
+struct intercept_way {
+    struct slice domain;  /* of the recipient */
+    struct slice nexthop; /* where its route leads */
+    struct slice
+        site; /* that the nexthop belongs to, as the cores name it; "": nobody knows yet, and a
+                             scheduler judges again */
+    size_t transport; /* index */
+};
+
 /* Judge one recipient. true: an order, or the time that its sender asked for, keeps it from
  * delivery; false, and cheap when there are no orders: it may be delivered.
  *
- * domain      of the recipient
- * nexthop     where its route leads
- * transport   index
  * ret         its reason is valid until the end of the pass */
 MUST_USE bool intercept_judge(const struct engine *e, const struct spool_envelope *envelope,
-                              struct slice domain, struct slice nexthop, size_t transport,
-                              struct order_verdict *ret);
+                              const struct intercept_way *way, struct order_verdict *ret);
 
 /* Whether a whole message is suspended, whoever its recipients are, by orders or because it is
  * scheduled for later. false when an order may bounce or drop some recipient.

@@ -49,6 +49,7 @@ void order_fini(struct order *o)
 {
     selector_fini(&o->selector);
     free(o->owner);
+    free(o->site);
     free(o->reason);
     free(o->by);
     order_init(o);

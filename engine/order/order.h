@@ -22,6 +22,11 @@ enum order_kind {
 
 #define ORDER_REASON_MAX 500 /* bytes */
 #define ORDER_BY_MAX     255
+#define ORDER_SITE_MAX   800
+
+/* Mail that an order about a site holds is looked at again after this at the latest: its destination
+ * may belong to another site by then. */
+#define ORDER_SITE_LOOK (3600 * USEC_PER_SEC)
 
 /* How long an order for the mail that is queued now (is_once) is in force: long enough for its
  * sweep to reach all of it, and for mail that was being tried to come back for its retry. */
@@ -36,6 +41,9 @@ struct order {
     struct selector selector;
     char *owner;       /* owned; NULL: an operator's. Else a tenant gave it, and it is about this
                               tenant's mail alone, byte by byte, whatever the selector says */
+    char *site;        /* owned; NULL: wherever its mail goes. Else only mail to this site, as the
+                              cores name it: a reply of a receiver asked for the order, and of the
+                              selector tenant and campaign alone are set */
     char *reason, *by; /* owned; never NULL in a book */
     usec_t created, until; /* wall; until > created */
     uint64_t matched;      /* as of the last write of the file; a book counts in struct record */

@@ -33,7 +33,7 @@ struct order_book {
     uint64_t next_id;          /* owner */
     struct snapshot *snapshot; /* published by the owner; never NULL */
     /* any thread, relaxed: a reader that sees an old value judges as if it had come earlier */
-    _Atomic uint32_t count, source_orders;
+    _Atomic uint32_t count, source_orders, site_orders;
     _Atomic uint64_t changes;  /* likewise */
     bool is_noted;             /* owner: the file says that no review is wanted */
     uint64_t noted_matched;    /* owner: sum of all orders' counts, as the file has it */
@@ -56,6 +56,9 @@ static void release_snapshot(struct rcu_retired *retired)
 
 static bool is_about_sources_only(const struct order *o)
 {
+    if (o->site != NULL) {
+        return false;
+    }
     for (size_t i = 0; i < SELECTOR_COUNT; i++) {
         if ((o->selector.value[i] != NULL) != (i == SELECTOR_SOURCE)) {
             return false;
@@ -87,13 +90,15 @@ static struct record *record_new(struct order *o)
 static struct snapshot *publish_snapshot(struct order_book *b, struct snapshot *s)
 {
     struct snapshot *old = b->snapshot;
-    uint32_t source_orders = 0;
+    uint32_t source_orders = 0, site_orders = 0;
     for (size_t i = 0; i < s->count; i++) {
         source_orders += is_about_sources_only(&s->records[i]->order);
+        site_orders += s->records[i]->order.site != NULL;
     }
     rcu_publish(&b->snapshot, s);
     atomic_store_explicit(&b->count, (uint32_t)s->count, memory_order_relaxed);
     atomic_store_explicit(&b->source_orders, source_orders, memory_order_relaxed);
+    atomic_store_explicit(&b->site_orders, site_orders, memory_order_relaxed);
     /* Release: who reads this number finds the snapshot, or a later one. */
     atomic_fetch_add_explicit(&b->changes, 1, memory_order_release);
     return old;
@@ -381,6 +386,16 @@ bool order_book_has_source_orders(const struct order_book *b)
     return atomic_load_explicit(&b->source_orders, memory_order_relaxed) > 0;
 }
 
+bool order_book_has_site_orders(const struct order_book *b)
+{
+    return atomic_load_explicit(&b->site_orders, memory_order_relaxed) > 0;
+}
+
+static bool is_at(const struct order *o, struct slice site)
+{
+    return o->site == NULL || slice_eq(slice_of(o->site), site);
+}
+
 /* Whether an order is in force and its selector matches the mail, the source left aside. */
 static bool applies(const struct order *o, const struct order_facts *f, usec_t now_wall)
 {
@@ -390,7 +405,7 @@ static bool applies(const struct order *o, const struct order_facts *f, usec_t n
         [SELECTOR_TRANSPORT] = f->transport,
     };
     if (o->until <= now_wall || (o->is_once && f->received > o->created) ||
-        !order_is_of(o, f->tenant)) {
+        !order_is_of(o, f->tenant) || !is_at(o, f->site)) {
         return false;
     }
     for (enum selector_word word = 0; word < SELECTOR_SOURCE; word++) {
@@ -443,10 +458,16 @@ static bool next_name(struct slice *list, struct slice *ret)
     return true;
 }
 
-static struct order_verdict verdict_of(const struct order *o)
+static struct order_verdict verdict_of(const struct order *o, usec_t now_wall)
 {
-    return (struct order_verdict){
-        .kind = o->kind, .id = o->id, .until = o->until, .reason = o->reason, .given = o->created};
+    bool is_at_site = o->site != NULL;
+    usec_t look = now_wall + ORDER_SITE_LOOK;
+    return (struct order_verdict){.kind = o->kind,
+                                  .id = o->id,
+                                  .until = is_at_site && look < o->until ? look : o->until,
+                                  .is_at_site = is_at_site,
+                                  .reason = o->reason,
+                                  .given = o->created};
 }
 
 /* Judges mail by orders that name sources. Mail leaves from the source with the mildest order, and
@@ -473,7 +494,7 @@ static void judge_sources(const struct snapshot *s, const struct order_facts *f,
         }
     }
     if (first != NULL && (kind > ret->kind || (kind == ret->kind && first->until > ret->until))) {
-        *ret = verdict_of(first);
+        *ret = verdict_of(first, now_wall);
         ret->kind = kind;
         ret->is_by_sources = true;
     }
@@ -495,7 +516,7 @@ void order_book_judge(const struct order_book *b, const struct order_facts *fact
     }
     *ret = (struct order_verdict){.kind = ORDER_NONE};
     if (best != NULL) {
-        *ret = verdict_of(best);
+        *ret = verdict_of(best, now_wall);
     }
     if (has_sources) {
         judge_sources(s, facts, now_wall, ret);
@@ -516,7 +537,21 @@ static bool may_apply(const struct order *o, const struct order_facts *f, usec_t
         }
     }
     return o->until > now_wall && !(o->is_once && f->received > o->created) &&
-           (f->tenant.data == NULL || order_is_of(o, f->tenant));
+           (f->tenant.data == NULL || order_is_of(o, f->tenant)) &&
+           (f->site.data == NULL || is_at(o, f->site));
+}
+
+bool order_book_holds_at_site(const struct order_book *b, const struct order_facts *facts,
+                              usec_t now_wall)
+{
+    const struct snapshot *s = rcu_load(&b->snapshot);
+    for (size_t i = 0; i < s->count; i++) {
+        const struct order *o = &s->records[i]->order;
+        if (o->site != NULL && applies(o, facts, now_wall)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool order_book_may_concern(const struct order_book *b, const struct order_facts *facts,

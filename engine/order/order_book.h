@@ -31,6 +31,7 @@ struct order_facts {
     struct slice domain;      /* of the recipient */
     struct slice destination; /* the scheduler's name, or the nexthop */
     struct slice transport;
+    struct slice site;    /* of the destination, as the cores name it; "": none, or nobody knows */
     struct slice sources; /* all that the transport's pool may use, "a,b"; empty without a pool */
     usec_t received;      /* wall, for orders with is_once; 0: before any order */
 };
@@ -38,10 +39,11 @@ struct order_facts {
 struct order_verdict {
     enum order_kind kind; /* ORDER_NONE: nothing else is set */
     uint64_t id;
-    usec_t until;             /* wall: when this verdict ends, at the latest */
-    const char *reason;       /* valid as long as the caller stays online under RCU */
-    usec_t given;             /* wall: when the order was */
-    bool is_by_sources;       /* several orders may have a part in it: order_book_count_sources */
+    usec_t until;       /* wall: when this verdict ends, at the latest */
+    bool is_at_site;    /* the order is about a site: what it holds is looked at again earlier */
+    const char *reason; /* valid as long as the caller stays online under RCU */
+    usec_t given;       /* wall: when the order was */
+    bool is_by_sources; /* several orders may have a part in it: order_book_count_sources */
     struct order_facts facts; /* set by who judges for a message (intercept.h), for that count */
 };
 
@@ -105,6 +107,11 @@ bool order_book_may_concern(const struct order_book *b, const struct order_facts
 /* Some order applies to nothing but sources: the next question is worth asking. One relaxed load.
  */
 bool order_book_has_source_orders(const struct order_book *b);
+/* Some order is about mail to one site: the next question is worth asking. One relaxed load. */
+bool order_book_has_site_orders(const struct order_book *b);
+/* Such an order holds this mail; of the facts tenant, campaign, site and received count. */
+bool order_book_holds_at_site(const struct order_book *b, const struct order_facts *facts,
+                              usec_t now_wall);
 /* No new connection may be made from this source. */
 bool order_book_bars_source(const struct order_book *b, struct slice source, usec_t now_wall);
 /* Of the orders that bar this source, the one that lasts longest; NULL: none does. Valid while the

@@ -85,6 +85,9 @@ static const char *take_order(const json_t *o, uint64_t above, uint64_t below, s
         !take_text(o, "owner", LABEL_MAX, &ret->owner)) {
         return "owner";
     }
+    if (json_object_get(o, "site") != NULL && !take_text(o, "site", ORDER_SITE_MAX, &ret->site)) {
+        return "site";
+    }
     if (!take_shared(o, &ret->shared)) {
         return "shared";
     }
@@ -226,6 +229,7 @@ static json_t *order_json(const struct order *o)
     if (object != NULL &&
         (selector_to_json(&o->selector, object) != 0 ||
          (o->shared != 0 && json_object_set_new(object, "shared", json_string(shared)) != 0) ||
+         (o->site != NULL && json_object_set_new(object, "site", json_string(o->site)) != 0) ||
          (o->owner != NULL && json_object_set_new(object, "owner", json_string(o->owner)) != 0))) {
         json_decref(object);
         return NULL;

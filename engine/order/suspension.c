@@ -77,6 +77,17 @@ static int set_word(struct selector *s, enum selector_word word, struct slice va
     return value.len == 0 ? 0 : selector_set(s, slice_of(selector_word_text(word)), value);
 }
 
+/* Where the mail is to wait. errors: of selector_set and order_set_text */
+static int set_place(struct order *o, const struct suspension *wanted)
+{
+    int err =
+        wanted->site.len == 0 ? ERR_LIMIT : order_set_text(&o->site, wanted->site, ORDER_SITE_MAX);
+    if (err == ERR_LIMIT || err == ERR_SYNTAX) { /* a name that no order can have */
+        err = set_word(&o->selector, SELECTOR_DESTINATION, wanted->destination);
+    }
+    return err;
+}
+
 /* errors: of selector_set and order_set_text */
 static int describe(struct order *o, const struct suspension *wanted, usec_t now_wall)
 {
@@ -94,7 +105,7 @@ static int describe(struct order *o, const struct suspension *wanted, usec_t now
         err = set_word(&o->selector, SELECTOR_CAMPAIGN, wanted->campaign);
     }
     if (err == 0) {
-        err = set_word(&o->selector, SELECTOR_DESTINATION, wanted->destination);
+        err = set_place(o, wanted);
     }
     if (err == 0) {
         err = order_set_text(&o->by, slice_of_printed(by, sizeof(by), by_len), ORDER_BY_MAX);
@@ -109,12 +120,19 @@ static int describe(struct order *o, const struct suspension *wanted, usec_t now
     return err;
 }
 
+static bool is_same_mail(const struct order *a, const struct order *b)
+{
+    struct slice x = a->site == NULL ? SLICE("") : slice_of(a->site);
+    struct slice y = b->site == NULL ? SLICE("") : slice_of(b->site);
+    return slice_eq(x, y) && selector_eq(&a->selector, &b->selector);
+}
+
 /* The same mail: the later end counts. */
 static bool is_joined(struct suspensions *s, const struct order *o)
 {
     list_foreach(a, &s->asked, struct asked, link)
     {
-        if (selector_eq(&a->order.selector, &o->selector)) {
+        if (is_same_mail(&a->order, o)) {
             a->order.until = o->until > a->order.until ? o->until : a->order.until;
             return true;
         }
@@ -173,8 +191,7 @@ static const struct order *find_same(const struct order_book *book, const struct
 {
     const struct order *at;
     for (uint64_t id = 0; (at = order_book_next(book, id, NULL)) != NULL; id = at->id) {
-        if (at->kind == ORDER_SUSPEND && !at->is_once && at->owner == NULL &&
-            selector_eq(&at->selector, &o->selector)) {
+        if (at->kind == ORDER_SUSPEND && !at->is_once && at->owner == NULL && is_same_mail(at, o)) {
             return at;
         }
     }
@@ -184,11 +201,11 @@ static const struct order *find_same(const struct order_book *book, const struct
 static void describe_briefly(const struct order *o, char ret[static DESCRIPTION_TEXT])
 {
     const char *const *value = (const char *const *)o->selector.value;
-    (void)snprintf(ret, DESCRIPTION_TEXT,
-                   "suspend tenant=%s campaign=%s destination=%s for %lld s: %s",
+    const char *place = o->site != NULL ? o->site : value[SELECTOR_DESTINATION];
+    (void)snprintf(ret, DESCRIPTION_TEXT, "suspend tenant=%s campaign=%s %s=%.300s for %lld s: %s",
                    value[SELECTOR_TENANT] == NULL ? "*" : value[SELECTOR_TENANT],
                    value[SELECTOR_CAMPAIGN] == NULL ? "*" : value[SELECTOR_CAMPAIGN],
-                   value[SELECTOR_DESTINATION] == NULL ? "*" : value[SELECTOR_DESTINATION],
+                   o->site != NULL ? "site" : "destination", place == NULL ? "*" : place,
                    (long long)((o->until - o->created) / USEC_PER_SEC), o->reason);
 }
 

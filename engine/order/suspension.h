@@ -1,5 +1,5 @@
-/* Suspensions that replies ask for: the mail of a tenant, or a campaign, waits at the destination that
- * said so (suspend-tenant, suspend-campaign). Each becomes a standing order, as an operator would give
+/* Suspensions that replies ask for: the mail of a tenant, or a campaign, waits at the site that said so,
+ * whatever its destinations and lanes (suspend-tenant, suspend-campaign). Each becomes a standing order, as an operator would give
  * it: it holds mail that waits and mail that comes, outlives a restart, and is lifted like any other.
  *
  * Scheduler threads ask, the owner of the order book takes. One lock guards what was asked and is not
@@ -26,9 +26,10 @@ MUST_USE struct suspensions *suspensions_new(void);
 void suspensions_free(struct suspensions *s); /* accepts NULL; nobody asks any more */
 
 struct suspension {
-    struct slice tenant;   /* "": whoever's */
-    struct slice campaign; /* "": all of the tenant's */
-    struct slice destination;
+    struct slice tenant;      /* "": whoever's */
+    struct slice campaign;    /* "": all of the tenant's */
+    struct slice site;        /* as the cores name it; "": the destination is on its own */
+    struct slice destination; /* where that counts */
     usec_t span;
     struct slice rule, text; /* of the reply */
 };

@@ -248,6 +248,9 @@ static json_t *order_object(const struct engine *e, const struct order *o, uint6
         (void)snprintf(id, sizeof(id), "%llu", (unsigned long long)o->id);
         api_set_text(object, "id", slice_of(id));
     }
+    if (o->site != NULL) {
+        api_set_text(object, "site", slice_of(o->site));
+    }
     api_set_text(object, "order", slice_of(order_kind_text(o->kind)));
     api_set_text(object, "reason", slice_of(o->reason));
     api_set_text(object, "by", slice_of(o->by));

@@ -201,7 +201,9 @@ void order_describe(const struct order *o, char *text, size_t size)
             len = more < 0 ? more : len + more;
         }
     }
-    if (selector_is_empty(&o->selector) && len >= 0 && (size_t)len < size) {
+    if (o->site != NULL && len >= 0 && (size_t)len < size) {
+        (void)snprintf(text + len, size - (size_t)len, " site=%s", o->site);
+    } else if (selector_is_empty(&o->selector) && len >= 0 && (size_t)len < size) {
         (void)snprintf(text + len, size - (size_t)len, " all mail");
     }
 }

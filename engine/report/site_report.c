@@ -6,6 +6,7 @@
 #include "engine/config/config.h"
 #include "engine/http/clerk.h"
 #include "engine/lane/destination_rank.h"
+#include "engine/lane/lane_object.h"
 #include "engine/lane/lane_view.h"
 #include "engine/report/change_index.h"
 #include "engine/schedule/receiver.h"
@@ -131,6 +132,7 @@ static void put_site(const struct listing *l, uint32_t transport, const struct s
         api_set_number(o, "paced_lanes", counts.paced);
         set_until(o, v->state_until);
         set_provider(o, v->key);
+        lane_set_suspensions(o, l->engine, v->key);
         set_last_error(o, l, transport, v->key);
     }
     api_put(l->call, o);

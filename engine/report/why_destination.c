@@ -8,10 +8,10 @@
 #include "engine/config/policy.h"
 #include "engine/config/router.h"
 #include "engine/http/clerk.h"
-#include "engine/lane/destination_site.h"
 #include "engine/limit/limits.h"
 #include "engine/order/order_book.h"
 #include "engine/report/why_lane.h"
+#include "engine/schedule/destination_site.h"
 #include "engine/schedule/dispatch.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/state/engine.h"
@@ -394,10 +394,18 @@ static void order_selector_text(const struct order *o, char *text, size_t bytes)
             len += added > 0 ? (size_t)added : 0;
         }
     }
+    if (o->site != NULL && len < bytes) {
+        (void)snprintf(text + len, bytes - len, "%ssite %.400s", len == 0 ? "" : ", ", o->site);
+    }
 }
 
-static bool agrees(const struct order *o, const struct slice facts[static SELECTOR_COUNT])
+static bool agrees(const struct order *o, const struct slice facts[static SELECTOR_COUNT],
+                   struct slice site)
 {
+    if (o->site != NULL && facts[SELECTOR_DESTINATION].len > 0 &&
+        !slice_eq(slice_of(o->site), site)) {
+        return false;
+    }
     for (enum selector_word word = 0; word < SELECTOR_COUNT; word++) {
         if (facts[word].len > 0 && !selector_matches_word(&o->selector, word, facts[word])) {
             return false;
@@ -406,14 +414,15 @@ static bool agrees(const struct order *o, const struct slice facts[static SELECT
     return facts[SELECTOR_TENANT].len == 0 || order_is_of(o, facts[SELECTOR_TENANT]);
 }
 
-unsigned why_orders(struct why *w, int level, const struct slice facts[static SELECTOR_COUNT])
+unsigned why_orders(struct why *w, int level, const struct slice facts[static SELECTOR_COUNT],
+                    struct slice site)
 {
     unsigned count = 0;
     const struct order *o;
     for (uint64_t after = 0; (o = order_book_next(w->clerk->engine->orders, after, NULL)) != NULL;
          after = o->id) {
         char text[1000];
-        if (o->until <= w->now || !agrees(o, facts)) {
+        if (o->until <= w->now || !agrees(o, facts, site)) {
             continue;
         }
         if (!order_is_visible(o, label_slice(&w->owner))) {

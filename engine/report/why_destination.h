@@ -20,6 +20,7 @@ bool why_destination(struct why *w, int level, uint32_t transport, struct slice 
 /* What an open window and a reply of 250 still need: the level of TLS. */
 void why_tls(struct why *w, int level, uint32_t transport, struct slice name);
 /* Standing orders that agree with all the facts that are not empty. returns how many */
-unsigned why_orders(struct why *w, int level, const struct slice facts[static SELECTOR_COUNT]);
+unsigned why_orders(struct why *w, int level, const struct slice facts[static SELECTOR_COUNT],
+                    struct slice site);
 
 #endif

@@ -13,6 +13,7 @@
 #include "engine/report/why_destination.h"
 #include "engine/report/why_gate.h"
 #include "engine/report/why_reply.h"
+#include "engine/schedule/destination_site.h"
 #include "engine/schedule/sched_thread.h"
 #include "engine/spool/spool_signing.h"
 #include "engine/state/engine.h"
@@ -370,7 +371,12 @@ static void put_group(struct view *v, const struct group *g)
             [SELECTOR_TRANSPORT] =
                 g->is_routed ? slice_of(v->why->config->transports[g->transport].name) : SLICE(""),
         };
-        (void)why_orders(v->why, 1, facts);
+        struct destination_site site = {.key = SLICE("")};
+        if (g->is_routed) {
+            destination_site_find(v->why->clerk->engine, g->transport, slice_of(g->destination),
+                                  &site);
+        }
+        (void)why_orders(v->why, 1, facts, site.key);
     } else if (g->is_routed && g->state != QUEUE_SCHEDULED && v->why->owner.len > 0) {
         (void)why_link(
             v->why, 1,

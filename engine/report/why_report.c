@@ -17,6 +17,7 @@
 #include "engine/report/why_message.h"
 #include "engine/report/why_past.h"
 #include "engine/report/why_reply.h"
+#include "engine/schedule/destination_site.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
 
@@ -201,6 +202,10 @@ static int show_destination(struct why *w, struct slice name, const struct queue
 {
     const struct slice facts[SELECTOR_COUNT] = {[SELECTOR_DESTINATION] = name};
     bool is_known = false;
+    struct destination_site site = {.key = SLICE("")};
+    for (uint32_t t = 0; t < w->transport_count && site.key.len == 0; t++) {
+        destination_site_find(w->clerk->engine, t, name, &site);
+    }
     for (uint32_t t = 0; t < w->transport_count; t++) {
         if (why_destination(w, 0, t, name, WHY_ANY_POOL)) {
             is_known = true;
@@ -211,7 +216,7 @@ static int show_destination(struct why *w, struct slice name, const struct queue
         (void)why_link(w, 0, "no scheduler has mail for it now");
         put_route(w, name);
     }
-    bool has_orders = why_orders(w, 0, facts) > 0;
+    bool has_orders = why_orders(w, 0, facts, site.key) > 0;
     uint64_t queued = 0;
     int err = put_counts(w, filter, false, &queued);
     if (err == 0 && queued == 0) {
@@ -223,7 +228,7 @@ static int show_destination(struct why *w, struct slice name, const struct queue
 static int show_tenant(struct why *w, struct slice name, const struct queue_filter *filter)
 {
     const struct slice facts[SELECTOR_COUNT] = {[SELECTOR_TENANT] = name};
-    bool is_known = why_orders(w, 0, facts) > 0;
+    bool is_known = why_orders(w, 0, facts, SLICE("")) > 0;
     uint64_t queued = 0;
     bool is_own = w->owner.len > 0; /* the name as it stands */
     int err = put_counts(w, filter, !is_own, &queued);

@@ -526,12 +526,14 @@ static bool may_stand_apart(const struct lanes *l, const struct lane *lane)
            view.destinations > 1;
 }
 
-/* The rule of a reply suspends mail of the message's tenant or campaign, at that destination. */
-static void suspend(const struct engine *e, const struct delivery *d, const struct limit_verdict *v)
+/* The rule of a reply suspends mail of the message's tenant or campaign, at the site of the lane. */
+static void suspend(const struct engine *e, const struct lane *lane, const struct delivery *d,
+                    const struct limit_verdict *v)
 {
     const struct refusal *f = d->request->refusal;
     struct suspension wanted = {
         .tenant = d->message->envelope.tenant,
+        .site = slice_make(lane->site, lane->site_len),
         .destination = d->nexthop,
         .span = v->suspend_tenant,
         .rule = slice_of(f->rule),
@@ -595,6 +597,6 @@ void lanes_refused(struct lanes *l, const struct delivery *d, usec_t now, struct
     };
     limits_refused(slot->lane->hold, &r, now, clock_wall(), ret);
     if (ret->suspend_tenant > 0 || ret->suspend_campaign > 0) {
-        suspend(l->engine, d, ret);
+        suspend(l->engine, slot->lane, d, ret);
     }
 }

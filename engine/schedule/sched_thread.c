@@ -473,7 +473,9 @@ static void take_scheduler_letter(struct sched_thread *t, const struct letter *l
 
 static void deliver(struct sched_thread *t, struct core *c, const struct sched_action *a)
 {
-    enum domain_quota quota = domain_quota_take(&t->dispatch, c->sched, a, t->now);
+    uint64_t suspended = withdrawal_is_due(t->engine, &t->dispatch, a);
+    enum domain_quota quota =
+        suspended != 0 ? DOMAIN_FULL : domain_quota_take(&t->dispatch, c->sched, a, t->now);
     struct delivery *d = quota == DOMAIN_FULL
                              ? dispatch_hold_back(&t->dispatch, c->transport, a)
                              : dispatch_deliver(&t->dispatch, c->transport, c->generation,
@@ -484,15 +486,18 @@ static void deliver(struct sched_thread *t, struct core *c, const struct sched_a
         if (quota == DOMAIN_FULL) {
             take_report(t, d);
         }
+        if (suspended != 0) {
+            withdrawal_at_site(c->sched, suspended, a->destination, t->now);
+        }
         return;
     }
     uint32_t recipients;
     (void)sched_entry_indexes(a->entry, &recipients);
     log_error("out of memory: a delivery is deferred");
     result_send(t->to_writer, NULL, sched_entry_handle(a->entry), recipients, RESULT_WAS_LOADED);
-    struct sched_reason reason = {"4.3.0", "out of memory"};
-    struct sched_outcome outcome = {.entry = a->entry, .has_deferred = true, .reason = &reason};
-    sched_report(c->sched, &outcome, t->now);
+    const struct sched_reason why = {"4.3.0", "out of memory"};
+    sched_report(c->sched, &(struct sched_outcome){a->entry, .has_deferred = true, .reason = &why},
+                 t->now);
 }
 
 static void resolve(struct sched_thread *t, struct core *c, const struct sched_action *a)
@@ -667,8 +672,8 @@ static void pull(struct sched_thread *t, struct core *c) ON_ROLE(t->post)
     if (c->is_gone) {
         withdrawal_give_back(c->sched, t->now);
     }
-    absent_recall(&c->absent, &(const struct absent_recall){c->sched, &c->lanes, t->to_activator,
-                                                            t->now});
+    absent_recall(&c->absent,
+                  &(const struct absent_recall){c->sched, &c->lanes, t->to_activator, t->now});
     pull_actions(t, c);
     note_changes(t, c); /* pulling changes windows too, and the next pass may be far */
 }

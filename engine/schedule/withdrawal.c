@@ -10,6 +10,7 @@
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
+#include "engine/schedule/dispatch.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "engine/state/source_table.h"
@@ -27,6 +28,9 @@ struct names {
     bool has_more;
 };
 
+/* Why what was withdrawn left the core; its result is by what the orders say then. */
+static const struct sched_reason ordered = {"4.7.0", "an order of the operator"};
+
 static struct order_facts facts_of(const struct settings *s, uint16_t transport)
 {
     return (struct order_facts){.transport = slice_of(s->config->transports[transport].name)};
@@ -43,6 +47,7 @@ static void find_destinations(const struct engine *e, const struct sched *core, 
     while (sched_view_destinations(core, &cursor, &d)) {
         struct order_facts facts = facts_of(s, transport);
         facts.destination = d.name;
+        facts.site = d.site.data == NULL ? SLICE("") : d.site;
         facts.sources = source_table_pool_list(s->sources, s->config, transport, d.pool);
         if (!order_book_may_concern(e->orders, &facts, ORDER_SUSPEND, clock_wall())) {
             continue;
@@ -57,7 +62,6 @@ static void find_destinations(const struct engine *e, const struct sched *core, 
 
 void withdrawal_apply(struct engine *e, struct sched *core, uint16_t transport, usec_t now)
 {
-    static const struct sched_reason reason = {"4.7.0", "an order of the operator"};
     struct names names;
     struct sched_job_view job;
     uint64_t cursor = 0;
@@ -77,10 +81,10 @@ void withdrawal_apply(struct engine *e, struct sched *core, uint16_t transport, 
             continue;
         }
         if (names.has_more) {
-            sched_withdraw(core, job.message_id, SLICE(""), &reason, now);
+            sched_withdraw(core, job.message_id, SLICE(""), &ordered, now);
         }
         for (int i = 0; !names.has_more && i < names.count; i++) {
-            sched_withdraw(core, job.message_id, names.items[i], &reason, now);
+            sched_withdraw(core, job.message_id, names.items[i], &ordered, now);
         }
     }
 }
@@ -91,6 +95,26 @@ void withdrawal_apply_newer(struct engine *e, struct sched *core, const struct s
     if (s->orders != order_book_changes(e->orders)) {
         withdrawal_apply(e, core, s->transport, now);
     }
+}
+
+uint64_t withdrawal_is_due(const struct engine *e, const struct dispatch *p,
+                           const struct sched_action *a)
+{
+    if (!order_book_has_site_orders(e->orders) || dispatch_is_displaced(p, a->entry)) {
+        return 0; /* what was displaced has begun, and goes on */
+    }
+    const struct message *m = sched_entry_handle(a->entry);
+    const struct order_facts facts = {.tenant = m->envelope.tenant,
+                                      .campaign = m->envelope.campaign,
+                                      .site = sched_destination_site(a->destination),
+                                      .received = m->envelope.created};
+    return order_book_holds_at_site(e->orders, &facts, clock_wall()) ? m->envelope.id : 0;
+}
+
+void withdrawal_at_site(struct sched *core, uint64_t message_id,
+                        const struct sched_destination *destination, usec_t now)
+{
+    sched_withdraw(core, message_id, sched_destination_name(destination), &ordered, now);
 }
 
 void withdrawal_give_back(struct sched *core, usec_t now)
@@ -132,9 +156,10 @@ void withdrawal_result(struct engine *e, struct outbox *to_writer, uint16_t tran
     intercept_init(&intercept, e, to_writer, m, true);
     for (uint32_t i = 0; i < a->index_count; i++) {
         struct order_verdict verdict;
-        struct slice domain = router_domain(message_address(m, a->indexes[i]));
-        if (!intercept_judge(e, &m->envelope, domain, sched_destination_nexthop(a->destination),
-                             transport, &verdict)) {
+        const struct intercept_way way = {router_domain(message_address(m, a->indexes[i])),
+                                          sched_destination_nexthop(a->destination),
+                                          sched_destination_site(a->destination), transport};
+        if (!intercept_judge(e, &m->envelope, &way, &verdict)) {
             verdict = (struct order_verdict){
                 .kind = ORDER_SUSPEND, .until = clock_wall(), .reason = "an order that ended"};
         }

@@ -6,15 +6,18 @@
 #ifndef ENGINE_WITHDRAWAL_H
 #define ENGINE_WITHDRAWAL_H
 
+#include "base/attr.h"
 #include "base/clock.h"
 
 #include <stdint.h>
 
+struct dispatch;
 struct engine;
 struct message;
 struct outbox;
 struct sched;
 struct sched_action;
+struct sched_destination;
 struct selector;
 struct submission;
 
@@ -24,6 +27,14 @@ void withdrawal_apply(struct engine *e, struct sched *core, uint16_t transport, 
  * signatures, and LETTER_ORDERS may have overtaken it. */
 void withdrawal_apply_newer(struct engine *e, struct sched *core, const struct submission *s,
                             usec_t now);
+/* SCHED_DELIVER of an entry whose tenant or campaign waits at the site, as a reply there asked for: it
+ * may not go. Orders know a site only where its destinations are known, so this counts for those that
+ * join it later as well. Returns the id of its message; 0: it may go. The entry is to be reported as throttled; then withdrawal_at_site takes what
+ * waits of its message for the destination out of the core. */
+MUST_USE uint64_t withdrawal_is_due(const struct engine *e, const struct dispatch *p,
+                                    const struct sched_action *a);
+void withdrawal_at_site(struct sched *core, uint64_t message_id,
+                        const struct sched_destination *destination, usec_t now);
 /* Withdraw every entry that waits: the transport is gone. */
 void withdrawal_give_back(struct sched *core, usec_t now);
 /* A message gives its place in memory back, if nothing of it was selected; if it cannot, the

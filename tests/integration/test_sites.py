@@ -1,8 +1,10 @@
 """Destinations of one receiver: one window, connections that they share, and what keeps them apart."""
+import os
 import time
 
 import pytest
 
+from support.address import fresh_address
 from support.api import Connection
 from support.certificates import Authority
 from support.client import message, submit
@@ -203,3 +205,99 @@ def test_another_mx_moves_what_waits(place):
     assert last == sorted(last, reverse=True)  # never back
     assert {event['peer_address']['name']
             for event in net.daemon.of('Delivery', 'more@stays.test')} == {'old.test'}
+
+
+RULES = """rule over-tenant {
+ text = 'tenant over' class = policy
+ action = 'suspend-tenant 1h'
+ example = '450 4.7.0 tenant over' }
+"""
+
+
+def test_a_reply_suspends_at_the_site(place):
+    """What a reply has suspended waits for all destinations of the site and by all lanes, also for those
+    that join it later; mail for others goes, also for a destination that has left. A restart keeps it, and
+    views name it."""
+    seen, over = [], ['tenant over']
+
+    def answers(verb, argument, session):
+        if verb != 'RCPT':
+            return None
+        seen.append(argument.split('<')[1].split('>')[0])
+        return f'450 4.7.0 {over[0]}' if over else None
+    net = Net(place)
+    net.dns.ttl = 0
+    receiver, other = net.host('mx.test', answers=answers), net.host('other.test')
+    for domain, host in {'first': 'mx', 'second': 'mx', 'leaves': 'mx', 'joins': 'other', 'free': 'other'}.items():
+        net.mx(f'{domain}.test', f'{host}.test')
+    rules = os.path.join(place.subfolder('rules'), 'mine.conf')
+    with open(rules, 'w', encoding='ascii') as file:
+        file.write(RULES)
+    addresses = [fresh_address(), fresh_address()]
+    net.start({'smtp': {'source_pool': 'both'}}, listener={'tenant_header': 'X-Tenant'}, replies={'files': [rules]},
+              sources={f's{n}': {'address': address} for n, address in enumerate(addresses)},
+              pools={'both': {'sources': ['s0', 's1']}},
+              options={'minimal_backoff_time': '1s', 'maximal_backoff_time': '1s'})
+    daemon = net.daemon
+
+    def send(name, domain, tenant='acme'):
+        submit(daemon, 'a@sender.test', [f'{name}@{domain}.test'], message(X_Tenant=tenant))
+
+    def arrived(host):
+        return {recipient for one in host.messages for recipient in one.recipients}
+    send('bad', 'first')
+    until(lambda: daemon.query('orders'), lambda: f'the order: {daemon.log()}', 30)
+    over.clear()
+    [order] = daemon.query('orders')
+    assert (order['order'], order['tenant'], order['site']) == ('suspend', 'acme', 'mx.test')
+    assert 'destination' not in order and order['by'] == 'reply rule over-tenant'
+    del seen[:]
+    for n in range(3):  # by either lane
+        send(f'waits{n}', 'second')
+        send(f'goes{n}', 'second', 'globex')
+    send('goes', 'leaves', 'globex')
+    send('goes', 'joins')
+    send('goes', 'free')
+    want = {*(f'goes{n}@second.test' for n in range(3)), 'goes@leaves.test'}
+    until(lambda: want <= arrived(receiver) and {'goes@joins.test', 'goes@free.test'} <= arrived(other),
+          lambda: f'{arrived(receiver)} {arrived(other)}', 30)
+    net.mx('joins.test', 'mx.test')
+    net.mx('leaves.test', 'other.test')
+    net.mx('new.test', 'mx.test')
+    send('waits', 'new')
+
+    def moved():  # an answer is kept for 5 seconds at least
+        send('probe', 'joins', 'globex')
+        send('probe', 'leaves', 'globex')
+        time.sleep(0.2)
+        return 'probe@joins.test' in arrived(receiver) and 'probe@leaves.test' in arrived(other)
+    until(moved, 'the destinations have moved', 30)
+    send('waits', 'joins')
+    send('late', 'leaves')
+    until(lambda: 'late@leaves.test' in arrived(other), lambda: f'{arrived(other)}', 30)
+    held = {'bad@first.test', 'waits@new.test', 'waits@joins.test', *(f'waits{n}@second.test' for n in range(3))}
+    until(lambda: len(daemon.query('messages', '--state', 'suspended')) == len(held),
+          lambda: f'{daemon.query("messages")}', 30)
+    assert not held & set(seen)
+    [site] = [one for one in daemon.query('sites') if one['site'] == 'mx.test']
+    [what] = site['suspensions']
+    assert (what['order'], what['tenant'], what['reason']) == (order['id'], 'acme', order['reason'])
+    lanes = daemon.query('lanes', 'mx.test')
+    assert {lane['source'] for lane in lanes} == {'s0', 's1'} and all(lane['suspensions'] for lane in lanes)
+    for command in (['sites'], ['lanes'], ['orders']):
+        assert b'acme' in daemon.command(*command).stdout
+    waiting = daemon.query('messages', '--state', 'suspended')[-1]['id']
+    for command in (['why', waiting], ['why', 'new.test'], ['why', '--tenant', 'acme']):
+        text = daemon.command(*command).stdout.decode()
+        assert f'order {order["id"]}: suspend tenant acme, site mx.test' in text, text
+    assert 'order' not in daemon.command('why', 'free.test').stdout.decode()
+    daemon.stop()
+    daemon.start()
+    send('waits', 'second')
+    send('after', 'second', 'globex')
+    until(lambda: 'after@second.test' in arrived(receiver), 'that of others', 30)
+    assert not held & set(seen) and 'waits@second.test' not in seen
+    assert daemon.command('resume', order['id']).returncode == 0
+    until(lambda: held | {'waits@second.test'} <= arrived(receiver), lambda: f'{arrived(receiver)}', 30)
+    daemon.wait_empty(30)
+    assert daemon.stop() == 0

@@ -134,6 +134,47 @@ static void the_owners_alone(void **state)
     close_bench(&t);
 }
 
+/* About the mail of some destinations, whatever they are called: a site that nobody knows is none. It is
+ * looked at again in an hour, as the destination may belong elsewhere then. The file keeps it. */
+static void at_one_site(void **state)
+{
+    (void)state;
+    struct bench t;
+    struct order_facts f = acme, other = acme, unknown = acme, any = acme;
+    f.site = SLICE("provider:big");
+    other.site = SLICE("provider:small");
+    any.site = (struct slice){NULL, 0};
+    unknown.site = SLICE("");
+    open_bench(&t);
+    assert_false(order_book_has_site_orders(t.book));
+    struct order o = make(ORDER_SUSPEND, "tenant", "acme", 2 * 3600);
+    assert_int_equal(order_set_text(&o.site, f.site, ORDER_SITE_MAX), 0);
+    uint64_t id = add(&t, o);
+    for (int run = 0; run < 2; run++) {
+        struct order_verdict v = judge(&t, &f, NOW);
+        assert_int_equal(v.id, id);
+        assert_true(v.is_at_site && v.until == NOW + ORDER_SITE_LOOK);
+        v = judge(&t, &f, NOW + 2 * 3600 * USEC_PER_SEC - 1);
+        assert_true(v.until == NOW + 2 * 3600 * USEC_PER_SEC);
+        assert_int_equal(judge(&t, &other, NOW).kind, ORDER_NONE);
+        assert_int_equal(judge(&t, &unknown, NOW).kind, ORDER_NONE);
+        assert_true(order_book_has_site_orders(t.book));
+        assert_true(order_book_holds_at_site(t.book, &f, NOW));
+        assert_false(order_book_holds_at_site(t.book, &other, NOW));
+        assert_true(order_book_may_concern(t.book, &any, ORDER_SUSPEND, NOW));
+        assert_false(order_book_may_concern(t.book, &unknown, ORDER_SUSPEND, NOW));
+        f.tenant = SLICE("globex");
+        assert_false(order_book_holds_at_site(t.book, &f, NOW));
+        f.tenant = acme.tenant;
+        assert_false(order_book_has_source_orders(t.book));
+        assert_string_equal(order_book_next(t.book, 0, NULL)->site, "provider:big");
+        reopen(&t);
+    }
+    assert_int_equal(order_book_remove(t.book, id), 0);
+    assert_false(order_book_has_site_orders(t.book));
+    close_bench(&t);
+}
+
 static void the_harshest_wins(void **state)
 {
     (void)state;
@@ -531,6 +572,7 @@ int main(void)
         cmocka_unit_test(a_sync_holds_up_no_grace_period),
         cmocka_unit_test(the_harshest_wins),
         cmocka_unit_test(the_owners_alone),
+        cmocka_unit_test(at_one_site),
         cmocka_unit_test(removal_and_expiry),
         cmocka_unit_test(sources_of_a_pool),
         cmocka_unit_test(sources_hold_together),

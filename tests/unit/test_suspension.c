@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 struct bench {
@@ -39,15 +40,22 @@ static void close_bench(struct bench *t)
     rcu_pass();
 }
 
-static void ask(struct bench *t, const char *tenant, const char *campaign, usec_t seconds)
+static void ask_at(struct bench *t, const char *site, const char *tenant, const char *campaign,
+                   usec_t seconds)
 {
     const struct suspension wanted = {.tenant = slice_of(tenant),
                                       .campaign = slice_of(campaign),
+                                      .site = slice_of(site),
                                       .destination = SLICE("x.test"),
                                       .span = seconds * USEC_PER_SEC,
                                       .rule = SLICE("over"),
                                       .text = SLICE("4.7.0 over")};
     suspensions_ask(t->suspensions, &wanted, &t->box);
+}
+
+static void ask(struct bench *t, const char *tenant, const char *campaign, usec_t seconds)
+{
+    ask_at(t, "", tenant, campaign, seconds);
 }
 
 static unsigned take(struct bench *t)
@@ -77,6 +85,30 @@ static void what_is_asked_for_is_in_force_once(void **state)
     ask(&t, "acme", "", 1200);
     assert_int_equal(take(&t), 1);
     assert_int_equal(order_book_size(t.book), 2); /* it took the place of the shorter one */
+    close_bench(&t);
+}
+
+static void one_for_each_site(void **state)
+{
+    struct bench t;
+    char long_name[ORDER_SITE_MAX + 2];
+    open_bench(&t);
+    ask_at(&t, "provider:big", "acme", "", 600);
+    ask_at(&t, "provider:big", "acme", "", 600);
+    ask_at(&t, "mx.x.test", "acme", "", 600);
+    assert_int_equal(take(&t), 2);
+    const struct order *o = order_book_next(t.book, 0, NULL);
+    assert_string_equal(o->site, "provider:big");
+    assert_null(o->selector.value[SELECTOR_DESTINATION]);
+    ask_at(&t, "provider:big", "acme", "", 300);
+    assert_int_equal(take(&t), 0);
+    memset(long_name, 'x', sizeof(long_name) - 1);
+    long_name[sizeof(long_name) - 1] = '\0';
+    ask_at(&t, long_name, "acme", "", 600); /* counts for the destination alone */
+    assert_int_equal(take(&t), 1);
+    o = order_book_next(t.book, 2, NULL);
+    assert_null(o->site);
+    assert_string_equal(o->selector.value[SELECTOR_DESTINATION], "x.test");
     close_bench(&t);
 }
 
@@ -119,6 +151,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_asked_for_is_in_force_once),
+        cmocka_unit_test(one_for_each_site),
         cmocka_unit_test(names_that_would_be_patterns_are_left_out),
     };
     return cmocka_run_group_tests(tests, start, stop);

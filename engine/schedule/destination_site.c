@@ -1,5 +1,5 @@
 /* See the header. Reads the cores' views and what scheduler threads remember. */
-#include "engine/lane/destination_site.h"
+#include "engine/schedule/destination_site.h"
 
 #include "base/history.h"
 #include "engine/state/engine.h"
