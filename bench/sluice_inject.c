@@ -19,11 +19,14 @@ static const char usage[] =
     "  --rate N               messages a second (1000)\n"
     "  --seconds S            (10)\n"
     "  --connections N        (20)\n"
+    "  --batch N              messages of a request, at most 1000 (1)\n"
     "  --size BYTES           of a message, about (4096)\n"
     "  --domain NAME          of the recipient (example.test)\n"
     "  --sender ADDRESS       (bounce@source.test)\n"
     "\n"
     "Prints the numbers as JSON; exit status 0 when every message was accepted.\n";
+
+#define INJECT_MESSAGES_MAX 1000 /* that the daemon takes in a request */
 
 struct program {
     struct http_load_options options;
@@ -61,6 +64,8 @@ static int set_inject_option(void *ctx, int id, const char *text)
         return set_inject_number(text, 1000000, &o->seconds);
     case 'c':
         return set_inject_number(text, 10000, &o->connections);
+    case 'n':
+        return set_inject_number(text, INJECT_MESSAGES_MAX, &o->batch);
     case 'b':
         return set_inject_number(text, 16 << 20, &o->size);
     case 'd':
@@ -73,15 +78,12 @@ static int set_inject_option(void *ctx, int id, const char *text)
 /* returns: false when the process should exit with *ret_status */
 static bool parse_inject_options(struct program *p, int argc, char **argv, int *ret_status)
 {
-    static const struct option table[] = {{"to", required_argument, NULL, 't'},
-                                          {"rate", required_argument, NULL, 'r'},
-                                          {"seconds", required_argument, NULL, 's'},
-                                          {"connections", required_argument, NULL, 'c'},
-                                          {"size", required_argument, NULL, 'b'},
-                                          {"domain", required_argument, NULL, 'd'},
-                                          {"sender", required_argument, NULL, 'f'},
-                                          {"help", no_argument, NULL, OPTIONS_HELP},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option table[] = {
+        {"to", required_argument, NULL, 't'},      {"rate", required_argument, NULL, 'r'},
+        {"seconds", required_argument, NULL, 's'}, {"connections", required_argument, NULL, 'c'},
+        {"batch", required_argument, NULL, 'n'},   {"size", required_argument, NULL, 'b'},
+        {"domain", required_argument, NULL, 'd'},  {"sender", required_argument, NULL, 'f'},
+        {"help", no_argument, NULL, OPTIONS_HELP}, {NULL, 0, NULL, 0}};
     static const struct options options = {"sluice-inject", usage, table, set_inject_option};
     if (options_read_all(&options, argc, argv, p, ret_status) != 0) {
         return false;
@@ -102,7 +104,7 @@ static int run_inject(const struct http_load_options *options)
     struct buf text;
     int err = http_load_init(&load, options);
     err = err == 0 ? http_load_run(&load) : err;
-    bool is_complete = load.accepted == options->rate * options->seconds;
+    bool is_complete = http_load_is_complete(&load);
     buf_init(&text, 0);
     if (err == 0) {
         http_load_report(&load, &text);
@@ -128,6 +130,7 @@ int main(int argc, char **argv)
     struct program p = {.options = {.rate = 1000,
                                     .seconds = 10,
                                     .connections = 20,
+                                    .batch = 1,
                                     .size = 4096,
                                     .domain = "example.test",
                                     .sender = "bounce@source.test"}};

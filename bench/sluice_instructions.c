@@ -18,6 +18,8 @@ static const struct {
     bool (*run)(const struct stage_message *m, uint64_t messages);
 } stages[] = {
     {"receive", stage_receive},
+    {"inject", stage_inject},
+    {"inject-batch", stage_inject_batch},
     {"record", stage_record},
     {"log", stage_log},
     {"tally", stage_tally},
@@ -36,8 +38,8 @@ static const char usage[] =
     "file or network, and checks what comes out. Count its instructions with valgrind:\n"
     "tests/instructions/check_instructions.py does.\n"
     "\n"
-    "  --stage NAME    receive, record, log, tally, sign, schedule, schedule-50, schedule-site,\n"
-    "                  schedule-lanes or deliver; without it: all\n"
+    "  --stage NAME    receive, inject, inject-batch, record, log, tally, sign, schedule,\n"
+    "                  schedule-50, schedule-site, schedule-lanes or deliver; without it: all\n"
     "  --messages N    through each stage (1000)\n"
     "  --build         print how this program was built, and nothing else\n"
     "\n"

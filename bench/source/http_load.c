@@ -18,8 +18,8 @@
 enum {
     EVENTS_PER_PASS = 256,
     READ_BYTES = 4096,
-    ANSWER_MAX_BYTES = 65536,
-    LINE_TEXT = 72, /* of the message's text */
+    ANSWER_MAX_BYTES = 65536, /* with the ids of a full batch */
+    LINE_TEXT = 72,           /* of the message's text */
 };
 #define PATIENCE (10 * USEC_PER_SEC)
 
@@ -40,17 +40,38 @@ static void write_text(struct buf *out, uint64_t size)
     }
 }
 
+/* What each message has of its own. */
+static void write_message(struct buf *out, const struct http_load_options *o, uint64_t number)
+{
+    buf_printf(out,
+               "\"recipients\":[\"r%llu@%s\"],"
+               "\"headers\":{\"Subject\":\"An injected message\"},\"text\":\"",
+               (unsigned long long)number, o->domain);
+    write_text(out, o->size);
+    buf_append_str(out, "\"}");
+}
+
+static void write_batch(struct buf *out, const struct http_load_options *o)
+{
+    buf_printf(out, "{\"defaults\":{\"from\":\"%s\"},\"messages\":[", o->sender);
+    for (uint64_t i = 0; i < o->batch; i++) {
+        buf_append_str(out, i == 0 ? "{" : ",{");
+        write_message(out, o, i);
+    }
+    buf_append_str(out, "]}");
+}
+
 static int write_request(struct http_load *l)
 {
     const struct http_load_options *o = l->options;
     struct buf body;
     buf_init(&body, 0);
-    buf_printf(&body,
-               "{\"from\":\"%s\",\"recipients\":[\"r@%s\"],"
-               "\"headers\":{\"Subject\":\"An injected message\"},\"text\":\"",
-               o->sender, o->domain);
-    write_text(&body, o->size);
-    buf_append_str(&body, "\"}");
+    if (o->batch > 1) {
+        write_batch(&body, o);
+    } else {
+        buf_printf(&body, "{\"from\":\"%s\",", o->sender);
+        write_message(&body, o, 0);
+    }
     buf_printf(&l->request,
                "POST /v1/inject HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"
                "Content-Length: %zu\r\n\r\n",
@@ -212,12 +233,20 @@ static void on_ready(struct poller_watch *watch, unsigned events)
 
 static usec_t due_of(const struct http_load *l, uint64_t number)
 {
-    return l->started + (usec_t)(number * (uint64_t)USEC_PER_SEC / l->options->rate);
+    uint64_t messages = number * l->options->batch;
+    return l->started + (usec_t)(messages * (uint64_t)USEC_PER_SEC / l->options->rate);
 }
 
+/* Requests. */
 static uint64_t total_of(const struct http_load *l)
 {
-    return l->options->rate * l->options->seconds;
+    const struct http_load_options *o = l->options;
+    return (o->rate * o->seconds + o->batch - 1) / o->batch;
+}
+
+bool http_load_is_complete(const struct http_load *l)
+{
+    return l->accepted == total_of(l);
 }
 
 /* Send every request that is due, as long as some connection has none under way. */
@@ -311,16 +340,18 @@ void http_load_report(const struct http_load *l, struct buf *out)
     double elapsed = l->last_answer > l->first_offer
                          ? (double)(l->last_answer - l->first_offer) / USEC_PER_SEC
                          : 0;
+    uint64_t batch = l->options->batch;
     buf_printf(out, "{\"offered\": %llu, \"accepted\": %llu, \"refused\": %llu, \"failed\": %llu, ",
-               (unsigned long long)total_of(l), (unsigned long long)l->accepted,
-               (unsigned long long)l->refused,
-               (unsigned long long)(l->failed + total_of(l) - l->offered));
+               (unsigned long long)(total_of(l) * batch), (unsigned long long)(l->accepted * batch),
+               (unsigned long long)(l->refused * batch),
+               (unsigned long long)((l->failed + total_of(l) - l->offered) * batch));
     buf_printf(out, "\"connects\": %llu, \"request_bytes\": %zu, ", (unsigned long long)l->connects,
                l->request.len);
     report_seconds(out, "first_offer", l->first_offer);
     buf_append_str(out, ", ");
     report_seconds(out, "last_answer", l->last_answer);
-    buf_printf(out, ", \"rate\": %.1f, ", elapsed > 0 ? (double)l->accepted / elapsed : 0);
+    buf_printf(out, ", \"rate\": %.1f, ",
+               elapsed > 0 ? (double)(l->accepted * batch) / elapsed : 0);
     report_quantiles(out, "answer", &l->answer);
     buf_append_str(out, ", \"last_problem\": ");
     report_string(out, slice_of(l->last_problem));

@@ -21,7 +21,8 @@ struct http_load_options {
     const char *host;   /* of the Host field */
     const char *domain; /* of the recipient */
     const char *sender;
-    uint64_t rate, seconds, connections, size; /* requests a second; bytes of a message */
+    uint64_t rate, seconds, connections, size; /* messages a second; bytes of a message */
+    uint64_t batch;                            /* messages of a request */
 };
 
 struct http_session {
@@ -55,7 +56,9 @@ MUST_USE int http_load_init(struct http_load *l, const struct http_load_options 
 void http_load_fini(struct http_load *l);
 /* Until everything has its answer, or none came for ten seconds. errors: -errno */
 MUST_USE int http_load_run(struct http_load *l);
-/* The numbers as one JSON object. */
+/* Every request was answered with 202. */
+MUST_USE bool http_load_is_complete(const struct http_load *l);
+/* The numbers as one JSON object, in messages. */
 void http_load_report(const struct http_load *l, struct buf *out);
 
 #endif

@@ -26,6 +26,10 @@ bool stage_fail(const char *stage, const char *what);
 
 /* Reception: lockstep SMTP sessions through net/smtp_server, the Received field included. */
 MUST_USE bool stage_receive(const struct stage_message *m, uint64_t messages);
+/* Injection: a request with one message, JSON to envelope and content. */
+MUST_USE bool stage_inject(const struct stage_message *m, uint64_t messages);
+/* The same of requests with 100 messages each, which share sender and tenant. */
+MUST_USE bool stage_inject_batch(const struct stage_message *m, uint64_t messages);
 /* The spool's record with its checksum: written, then read and verified. */
 MUST_USE bool stage_record(const struct stage_message *m, uint64_t messages);
 /* The two lines of the event log: Reception and Delivery. */

@@ -87,11 +87,13 @@ class Page(threading.Thread):
 class Injector:
     """sluice-inject, from its creation on."""
 
-    def __init__(self, args, port):
+    def __init__(self, args, port, batch=1):
+        # a connection has one request under way, and intake_memory would not take fifty batches
+        connections = args.http_connections if batch == 1 else min(args.http_connections, 4)
         self.process = subprocess.Popen(
             [args.build / 'bench/sluice-inject', '--to', f'127.0.0.1:{port}', '--rate',
              str(args.rate), '--seconds', str(args.seconds), '--connections',
-             str(args.http_connections), '--size', str(args.size), '--domain', HTTP_DOMAIN],
+             str(connections), '--size', str(args.size), '--batch', str(batch), '--domain', HTTP_DOMAIN],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def finish(self):

@@ -4,6 +4,7 @@ intake    messages go in over --connections in few reads (BDAT, several in fligh
           greets nobody: the spool writer, and the activator beside it
 delivery  that backlog is released: the scheduler, and what the activator reads back
 http      messages are posted one by one at --rate, more than is taken: the thread at the doors
+batch     the same by 1,000 personal messages a request
 
 A stage's capacity is what a core that it has for itself would carry: one second by its CPU time a message.
 The last figure says how much of the time it ran; below 100 % something else was the limit, here mostly that all
@@ -30,6 +31,8 @@ FIGURES = [measure.RATE, measure.CPU] + [
 
 def add_arguments(parser):
     measure.add_arguments(parser, ['sluice'])
+    parser.add_argument('--cases', type=measure.choice(*CASES), default=list(CASES), metavar='CASE,...',
+                        help=f'of {", ".join(CASES)}')
     parser.add_argument('--messages', type=int, default=100000, help='of intake and delivery (100,000)')
     parser.add_argument('--seconds', type=int, default=10, help='of http')
     parser.add_argument('--rate', type=int, default=20000, help='messages a second offered to http')
@@ -54,7 +57,7 @@ def intake(args, name, setting):
     return flow.outcome(name, setting, {'rate': total / elapsed}, used, numbers, [], meter)
 
 
-def http(args, name, setting):
+def http(args, name, setting, batch=1):
     door = free_port()
     setting.options = {f'http "127.0.0.1:{door}" {{ connection_limit': '1000 }'}
     setting.names = (injection.HTTP_DOMAIN,)
@@ -62,7 +65,7 @@ def http(args, name, setting):
         with systems.started(args, name, setting, ends) as subject, \
                 flow.Meter(subject, ends) as meter:
             begin = time.monotonic()
-            with injection.Injector(args, door) as injector:
+            with injection.Injector(args, door, batch) as injector:
                 taken = injector.finish()['accepted']
             elapsed = time.monotonic() - begin
             injection.wait_for(args, ends.sink, taken, flow.title_of(name, setting))
@@ -72,7 +75,11 @@ def http(args, name, setting):
     return flow.outcome(name, setting, {'rate': taken / elapsed}, used, numbers, [], meter)
 
 
-CASES = {'intake': intake, 'delivery': flow.drain, 'http': http}
+def batch(args, name, setting):
+    return http(args, name, setting, 1000)
+
+
+CASES = {'intake': intake, 'delivery': flow.drain, 'http': http, 'batch': batch}
 
 
 def run_one(args, name, setting):
@@ -94,6 +101,6 @@ def run(args):
     measure.check(args)
     load = ('--chunking', '--in-flight', '16')
     cases = [flow.Setting.of(args, case=case, domains=1, messages=args.messages,
-                             source=load if case == 'intake' else ()) for case in CASES]
+                             source=load if case == 'intake' else ()) for case in args.cases]
     runs = measure.rounds(args, cases, FIGURES, run_one)
     return measure.result(args, (TITLE, __doc__), FIGURES, runs)
