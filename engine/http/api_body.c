@@ -2,6 +2,7 @@
  * thread, which serves nobody else meanwhile, so that what a body unfolds to is bounded here. Pure;
  * the call is answered when something is wrong. */
 #include "engine/http/api_private.h"
+#include "engine/http/json_tree.h"
 
 #include <string.h>
 
@@ -19,13 +20,24 @@ uint64_t api_call_body_max(const struct api_call *c, uint64_t most)
     return is_small && most > SMALL_BODY_BYTES ? SMALL_BODY_BYTES : most;
 }
 
-/* The place behind the end of the string whose opening quote is before `at`. */
+/* The place behind the end of the string whose opening quote is before `at`, or the text's end. */
 static size_t skip_string(struct slice text, size_t at)
 {
-    while (at < text.len && text.data[at] != '"') {
-        at += text.data[at] == '\\' ? 2 : 1;
+    const size_t begin = at;
+    for (const char *quote; at < text.len; at = (size_t)(quote - text.data) + 1) {
+        quote = memchr(text.data + at, '"', text.len - at);
+        if (quote == NULL) {
+            break;
+        }
+        const char *before = quote; /* the first of the backslashes in front of it */
+        while (before > text.data + begin && before[-1] == '\\') {
+            before--;
+        }
+        if ((quote - before) % 2 == 0) {
+            return (size_t)(quote - text.data) + 1;
+        }
     }
-    return at + 1;
+    return text.len;
 }
 
 /* Whether the JSON tree of the text stays within the bounds above. The text need not be JSON: the
@@ -59,7 +71,10 @@ void api_call_take_body(struct api_call *c)
                   VALUES_MAX, CONTAINERS_MAX);
         return;
     }
-    c->body = json_loadb(c->in.data, c->in.len, JSON_REJECT_DUPLICATES, &error);
+    c->body = json_tree_read(buf_slice(&c->in));
+    if (c->body == NULL) {
+        c->body = json_loadb(c->in.data, c->in.len, JSON_REJECT_DUPLICATES, &error);
+    }
     if (c->body == NULL) {
         api_error(c, 400, "usage", "the body is no JSON: %s (line %d, column %d)", error.text,
                   error.line, error.column);
