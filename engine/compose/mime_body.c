@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "engine/compose/mime_field.h"
 #include "net/base64.h"
+#include "net/smtp_text.h"
 
 enum {
     LINE_MAX_7BIT = 990, /* bytes without CRLF; 998 is the limit (RFC 5322 2.1.1) */
@@ -17,13 +18,22 @@ enum level { LEVEL_MIXED, LEVEL_ALTERNATIVE, LEVEL_RELATED };
 
 /* --- text ------------------------------------------------------------------------------------- */
 
+/* Bytes up to the end of the line, or of the text. */
+static size_t line_len(struct slice text)
+{
+    bool is_8bit;
+    size_t len = smtp_text_span(text, &is_8bit);
+    while (len < text.len && text.data[len] == '\0') { /* which ends no line */
+        len++;
+        len += smtp_text_span(slice_from(text, len), &is_8bit);
+    }
+    return len;
+}
+
 /* Take the next line, without its line end. *ret_ends: the line has a line end. */
 static struct slice next_line(struct slice *text, bool *ret_ends)
 {
-    size_t len = 0, end;
-    while (len < text->len && text->data[len] != '\n' && text->data[len] != '\r') {
-        len++;
-    }
+    size_t len = line_len(*text), end;
     struct slice line = slice_to(*text, len);
     *ret_ends = len < text->len;
     end = len + (*ret_ends ? 1 : 0);
@@ -50,6 +60,19 @@ static bool begins(struct slice line, struct slice with)
     return line.len >= with.len && slice_eq(slice_to(line, with.len), with);
 }
 
+/* Whether a line has no bytes but printable ASCII and tabs. */
+static bool is_plain(struct slice line)
+{
+    while (line.len > 0) {
+        size_t len = smtp_text_printable(line);
+        if (len < line.len && line.data[len] != '\t') {
+            return false;
+        }
+        line = slice_from(line, len < line.len ? len + 1 : len);
+    }
+    return true;
+}
+
 /* Whether text can go as it is. A line in front of which mail programs put '>' cannot. */
 static bool is_7bit(struct slice text)
 {
@@ -57,7 +80,7 @@ static bool is_7bit(struct slice text)
     while (text.len > 0) {
         struct slice line = next_line(&text, &ends);
         if (line.len > LINE_MAX_7BIT || begins(line, SLICE("--=_")) ||
-            begins(line, SLICE("From ")) || !mime_is_ascii(line) || !mime_is_field_value(line)) {
+            begins(line, SLICE("From ")) || !is_plain(line)) {
             return false;
         }
     }
@@ -262,9 +285,11 @@ static int put_texts(struct buf *out, const struct mime_body *b, size_t *ret_wro
 
 int mime_body_write(struct buf *out, const struct mime_body *b, size_t *ret_wrong)
 {
+    enum { FRAME = 1024 }; /* about what stands around the texts */
     bool has_texts = b->has_text || b->has_html;
     bool is_mixed = b->part_count > count_related(b);
     int err = 0;
+    (void)buf_reserve(out, b->text.len + b->html.len + FRAME); /* out says whether it failed */
     buf_append_str(out, "MIME-Version: 1.0\r\n");
     if (is_mixed) {
         begin_multipart(out, b, LEVEL_MIXED);
