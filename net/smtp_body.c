@@ -29,21 +29,23 @@ static bool exceeds(uint64_t value, uint64_t limit)
 /* Where decoded bytes go, during one call: what stands together in the input, many lines as a rule,
  * is kept and appended at once. */
 struct sink {
-    struct buf *out;
+    struct buf *out; /* NULL: only the facts are wanted */
     struct slice kept;
 };
 
 /* Bytes that out can still take. */
 static size_t sink_room(const struct sink *sink)
 {
-    return sink->out->limit - sink->out->len - sink->kept.len;
+    return sink->out == NULL ? SIZE_MAX : sink->out->limit - sink->out->len - sink->kept.len;
 }
 
 static void sink_flush(struct smtp_body *body, struct sink *sink)
 {
-    buf_append_slice(sink->out, sink->kept);
+    if (sink->out != NULL) {
+        buf_append_slice(sink->out, sink->kept);
+    }
     sink->kept.len = 0;
-    if (sink->out->failed) {
+    if (sink->out != NULL && sink->out->failed) {
         set_fault(body, SMTP_BODY_NO_MEMORY);
     }
 }
@@ -371,6 +373,12 @@ enum smtp_body_result smtp_body_decode(struct smtp_body *body, struct slice *in,
     enum smtp_body_result result = decode_chunk(body, in, &sink);
     sink_flush(body, &sink);
     return result;
+}
+
+void smtp_body_look(struct smtp_body *body, struct slice in)
+{
+    struct sink sink = {.out = NULL};
+    (void)decode_chunk(body, &in, &sink); /* without dots there is no end, and nothing is full */
 }
 
 enum smtp_body_result smtp_body_finish(struct smtp_body *body, struct buf *out)

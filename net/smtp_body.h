@@ -90,6 +90,12 @@ enum smtp_body_result {
  * in   in/out; moved past what was consumed */
 enum smtp_body_result smtp_body_decode(struct smtp_body *body, struct slice *in, struct buf *out);
 
+/* Learn the facts of content that has no dots to take away, and has its place already: as
+ * smtp_body_decode, but for the copy.
+ *
+ * body  not for DATA */
+void smtp_body_look(struct smtp_body *body, struct slice in);
+
 /* The last BDAT chunk is complete: a last line without CRLF gets one.
  * returns SMTP_BODY_FULL when out has no room for two bytes (call again), else SMTP_BODY_END */
 enum smtp_body_result smtp_body_finish(struct smtp_body *body, struct buf *out);

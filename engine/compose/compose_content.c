@@ -17,7 +17,6 @@ enum {
     FILENAME_MAX_BYTES = 255,
     CONTENT_TYPE_MAX = 255,
     CONTENT_ID_MAX = 200,
-    SCRATCH_BYTES = 65536,
 };
 
 /* --- attachments ------------------------------------------------------------------------------ */
@@ -151,21 +150,13 @@ static int write_parts(struct composer *c)
 /* --- finished text ---------------------------------------------------------------------------- */
 
 /* What the SMTP side would say of these bytes, which have CRLF line ends. */
-static int learn_facts(struct slice text, struct smtp_body_facts *ret)
+static struct smtp_body_facts learn_facts(struct slice text)
 {
     const struct smtp_body_limits none = {0};
     struct smtp_body body;
-    struct buf scratch;
-    enum smtp_body_result result = SMTP_BODY_MORE;
-    buf_init(&scratch, SCRATCH_BYTES);
     smtp_body_init(&body, &none, false);
-    do {
-        result = smtp_body_decode(&body, &text, &scratch);
-        buf_clear(&scratch);
-    } while (result == SMTP_BODY_FULL);
-    buf_fini(&scratch);
-    *ret = body.facts;
-    return body.fault == SMTP_BODY_NO_MEMORY ? -ENOMEM : 0;
+    smtp_body_look(&body, text);
+    return body.facts;
 }
 
 static bool is_raw_fit(struct composer *c, const struct smtp_body_facts *facts, const char *where)
@@ -183,7 +174,6 @@ static bool is_raw_fit(struct composer *c, const struct smtp_body_facts *facts, 
 
 static int write_raw(struct composer *c, struct slice raw, const char *where)
 {
-    struct smtp_body_facts facts;
     struct buf lines;
     if (raw.len > 0 && memchr(raw.data, '\0', raw.len) != NULL) {
         compose_wrong(c, "has a NUL", "%s", where);
@@ -194,7 +184,8 @@ static int write_raw(struct composer *c, struct slice raw, const char *where)
     if (lines.len > 0 && lines.data[lines.len - 1] != '\n') {
         buf_append_str(&lines, "\r\n");
     }
-    int err = lines.failed ? -ENOMEM : learn_facts(buf_slice(&lines), &facts);
+    const struct smtp_body_facts facts = learn_facts(buf_slice(&lines));
+    int err = lines.failed ? -ENOMEM : 0;
     if (err == 0 && is_raw_fit(c, &facts, where)) {
         if (!facts.has_from) {
             compose_write_from(c);
@@ -269,12 +260,9 @@ static int write_content(struct composer *c, struct slice raw)
 
 int compose_content(struct composer *c, struct slice raw)
 {
-    struct smtp_body_facts facts;
     int err = write_content(c, raw);
     if (err == 0) {
-        err = learn_facts(buf_slice(&c->ret->content), &facts);
-    }
-    if (err == 0) {
+        const struct smtp_body_facts facts = learn_facts(buf_slice(&c->ret->content));
         c->ret->has_8bit = facts.has_8bit;
         c->ret->has_leading_dot = facts.has_leading_dot;
         c->ret->is_tls_optional =
