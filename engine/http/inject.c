@@ -408,35 +408,50 @@ static bool refuse_full(struct api_call *c, struct slice tenant, uint64_t limit)
     return false;
 }
 
+/* Of each message what became of it. */
+static json_t *tell_results(const struct injection *n)
+{
+    json_t *results = json_array();
+    for (size_t i = 0; i < n->count; i++) {
+        const struct injected *m = &n->messages[i];
+        json_t *result = json_object();
+        char id[MESSAGE_ID_TEXT];
+        if (m->error == 0) {
+            message_id_format(m->id, id);
+            api_set_text(result, "id", slice_make(id, MESSAGE_ID_TEXT - 1));
+        } else if (m->composition.recipient_count == 0) {
+            api_set_text(result, "error", SLICE("all of its recipients are suppressed"));
+        } else {
+            api_set_text(result, "error", slice_of(inject_request_error(m->error)));
+        }
+        if (m->suppressed != NULL) { /* out of memory leaves them out */
+            (void)json_object_set(result, "suppressed", m->suppressed);
+        }
+        (void)json_array_append_new(results, result);
+    }
+    return results;
+}
+
 static void finish_injection(struct injection *n)
 {
     struct injector *j = n->injector;
     size_t stored = 0;
-    json_t *ids = json_array(), *results = json_array();
+    json_t *ids = json_array();
     const char *why = "";
     const struct injected *full = NULL;
     bool is_all = true;
     for (size_t i = 0; i < n->count; i++) {
         struct injected *m = &n->messages[i];
-        json_t *result = json_object();
         char id[MESSAGE_ID_TEXT];
-        message_id_format(m->id, id);
         if (m->error == 0) {
             stored++;
+            message_id_format(m->id, id);
             (void)json_array_append_new(ids, json_string(id)); /* out of memory: seen below */
-            api_set_text(result, "id", slice_make(id, MESSAGE_ID_TEXT - 1));
-        } else if (m->composition.recipient_count == 0) {
-            api_set_text(result, "error", SLICE("all of its recipients are suppressed"));
-        } else {
+        } else if (m->composition.recipient_count > 0) {
             why = inject_request_error(m->error);
             full = m->error == ERR_QUOTA ? m : full;
-            api_set_text(result, "error", slice_of(why));
         }
         is_all = is_all && m->error == 0 && m->suppressed == NULL;
-        if (m->suppressed != NULL) { /* out of memory leaves them out */
-            (void)json_object_set(result, "suppressed", m->suppressed);
-        }
-        (void)json_array_append_new(results, result);
     }
     if (stored == 0 && full != NULL) {
         struct slice tenant = label_slice(&full->composition.tenant);
@@ -446,10 +461,9 @@ static void finish_injection(struct injection *n)
         api_retry_after(n->call, RETRY_CLOSED);
         api_error(n->call, 503, "unavailable", "%s", why);
     } else {
-        inject_request_accept(n->call, json_incref(ids), is_all ? NULL : json_incref(results));
+        inject_request_accept(n->call, json_incref(ids), is_all ? NULL : tell_results(n));
     }
     json_decref(ids);
-    json_decref(results);
     list_remove(&n->link);
     j->running_count--;
     j->held -= n->bytes;
