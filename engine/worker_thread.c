@@ -36,6 +36,8 @@
 
 enum {
     EVENTS_PER_PASS = 256,
+    DELIVERIES_PER_PASS = 32, /* events of outbound connections: a client waits for each step of its
+                               * session, and for a delivery nobody does */
     LETTERS_PER_PASS = 1024,
     TLS_SESSIONS = 10000,
     DNS_WATCHES = 64, /* sockets of the resolver: one or two a server, and TCP ones */
@@ -185,6 +187,9 @@ static usec_t sleep_time(struct worker *w, bool is_flushed)
          * pause keeps them from spinning. */
         return w->lacks_reader ? 10 * USEC_PER_MSEC : 0;
     }
+    if (poller_has_events(&w->poller)) {
+        return 0;
+    }
     if (!is_flushed || !list_is_empty(&w->paused)) {
         wake = now + USEC_PER_MSEC < wake ? now + USEC_PER_MSEC : wake;
     }
@@ -307,6 +312,7 @@ int worker_thread_new(struct engine *engine, uint32_t index, struct worker **ret
                   : post_init_polled(&w->post, 1 << 16);
     if (err == 0) {
         err = poller_init(&w->poller, EVENTS_PER_PASS);
+        w->poller.turn = DELIVERIES_PER_PASS;
     }
     if (err == 0) {
         err = spool_reader_new(engine->store, &w->reader);

@@ -11,6 +11,7 @@
 
 #define POLLER_FIRST_SLOTS 64
 #define POLLER_SLOTS_MAX   (1U << 30)
+#define POLLER_TAG_FIRST   (1U << 31) /* beside the slot's number: the watch is_first */
 
 /* Slot 0 is never used, so that a zeroed watch is one that was not added. */
 struct poller_slot {
@@ -98,6 +99,12 @@ static bool slots_grow(struct poller *p)
     return true;
 }
 
+/* What epoll gives back with an event: never 0, as no slot 0 is used. */
+static uint64_t event_tag(const struct poller_watch *watch, uint32_t slot, uint32_t generation)
+{
+    return (uint64_t)generation << 32 | slot | (watch->is_first ? POLLER_TAG_FIRST : 0);
+}
+
 static int register_watch(struct poller *p, struct poller_watch *watch, int fd, uint32_t bits,
                           void (*ready)(struct poller_watch *, unsigned))
 {
@@ -108,7 +115,7 @@ static int register_watch(struct poller *p, struct poller_watch *watch, int fd, 
     uint32_t index = p->free_slot;
     struct poller_slot *slot = &p->slots[index];
     struct epoll_event event = {.events = bits,
-                                .data.u64 = (uint64_t)slot->generation << 32 | index};
+                                .data.u64 = event_tag(watch, index, slot->generation)};
     if (epoll_ctl(p->epfd, EPOLL_CTL_ADD, fd, &event) != 0) {
         return -errno;
     }
@@ -136,9 +143,9 @@ int poller_watch(struct poller *p, struct poller_watch *watch, int fd, unsigned 
 int poller_change(struct poller *p, struct poller_watch *watch, unsigned wants)
 {
     assert(watch->slot != 0);
-    struct epoll_event event = {.events = event_bits(wants),
-                                .data.u64 =
-                                    (uint64_t)p->slots[watch->slot].generation << 32 | watch->slot};
+    struct epoll_event event = {
+        .events = event_bits(wants),
+        .data.u64 = event_tag(watch, watch->slot, p->slots[watch->slot].generation)};
     return epoll_ctl(p->epfd, EPOLL_CTL_MOD, watch->fd, &event) == 0 ? 0 : -errno;
 }
 
@@ -183,21 +190,25 @@ static int milliseconds(usec_t timeout)
 static int note_events(struct poller *p, int count)
 {
     if (count < 0) {
-        p->event_count = 0;
         return errno == EINTR ? 0 : -errno;
     }
-    p->event_count = count;
+    p->event_count += count;
     return count;
 }
 
 int poller_wait(struct poller *p, usec_t timeout)
 {
-    return note_events(p, epoll_wait(p->epfd, p->events, p->batch, milliseconds(timeout)));
+    int room = p->batch - p->event_count;
+    if (room == 0) {
+        return 0;
+    }
+    int wait = poller_has_events(p) ? 0 : milliseconds(timeout);
+    return note_events(p, epoll_wait(p->epfd, p->events + p->event_count, room, wait));
 }
 
 int poller_wait_exact(struct poller *p, usec_t timeout)
 {
-    if (timeout == USEC_NEVER || timeout <= 0) {
+    if (timeout == USEC_NEVER || timeout <= 0 || poller_has_events(p)) {
         return poller_wait(p, timeout);
     }
     const struct timespec span = {.tv_sec = timeout / USEC_PER_SEC,
@@ -206,22 +217,39 @@ int poller_wait_exact(struct poller *p, usec_t timeout)
     return count < 0 && errno == ENOSYS ? poller_wait(p, timeout) : note_events(p, count);
 }
 
+/* returns: calls made, 0 or 1 */
+static int dispatch_one(struct poller *p, const struct epoll_event *event)
+{
+    /* Looked up anew each time: a callback may add watches, which moves the table. */
+    const uint64_t tag = event->data.u64;
+    struct poller_slot *slot = &p->slots[(uint32_t)tag & ~POLLER_TAG_FIRST];
+    if (slot->watch == NULL || slot->generation != (uint32_t)(tag >> 32)) {
+        p->stale++;
+        return 0;
+    }
+    slot->watch->ready(slot->watch, event_set(event->events));
+    return 1;
+}
+
 int poller_dispatch(struct poller *p)
 {
-    int calls = 0;
-    int count = p->event_count;
-    p->event_count = 0;
+    int calls = 0, kept = 0, others = 0;
+    const int count = p->event_count;
+    const int turn = p->turn == 0 ? count : p->turn;
     for (int i = 0; i < count; i++) {
-        uint64_t tag = p->events[i].data.u64;
-        /* Looked up anew each time: a callback may add watches, which moves the table. */
-        struct poller_slot *slot = &p->slots[(uint32_t)tag];
-        if (slot->watch == NULL || slot->generation != (uint32_t)(tag >> 32)) {
-            p->stale++;
-            continue;
+        if (((uint32_t)p->events[i].data.u64 & POLLER_TAG_FIRST) != 0) {
+            calls += dispatch_one(p, &p->events[i]);
+        } else {
+            p->events[others++] = p->events[i];
         }
-        struct poller_watch *watch = slot->watch;
-        watch->ready(watch, event_set(p->events[i].events));
-        calls++;
     }
+    for (int i = 0; i < others; i++) {
+        if (i < turn) {
+            calls += dispatch_one(p, &p->events[i]);
+        } else {
+            p->events[kept++] = p->events[i];
+        }
+    }
+    p->event_count = kept;
     return calls;
 }

@@ -3,7 +3,11 @@
  * Owner: one thread. A connection is added once, edge-triggered in both directions (poller_add);
  * listeners, eventfds and the resolver's sockets are level-triggered (poller_watch). epoll carries
  * generation<<32 | slot, never a pointer: an event of a pass that was fetched before its watch was
- * removed is dropped, also when the slot has a new owner already. */
+ * removed is dropped, also when the slot has a new owner already.
+ *
+ * Where somebody waits for each step of one kind of connection and nobody for those of another, the
+ * first kind is marked is_first: its events go before all others of a pass, and with `turn` a pass has
+ * few of these others, so that the next look for events is near. */
 #ifndef NET_POLLER_H
 #define NET_POLLER_H
 
@@ -28,6 +32,7 @@ struct poller_watch {
     void (*ready)(struct poller_watch *watch, unsigned events);
     int fd;        /* valid while added */
     uint32_t slot; /* the poller's; 0 = not added */
+    bool is_first; /* set before it is added: its events go before those of others */
 };
 
 struct poller_slot;
@@ -39,12 +44,13 @@ struct poller {
     uint32_t free_slot; /* head of the free list, 0 = none */
     uint32_t used;      /* watches added */
     struct epoll_event *events;
-    int batch;       /* events fetched a pass at most */
+    int batch;       /* events fetched and not yet dispatched, at most */
+    int turn;        /* set by the owner: events not marked is_first a dispatch; 0 = all */
     int event_count; /* fetched by poller_wait, not yet dispatched */
     uint64_t stale;  /* events dropped because their watch was removed */
 };
 
-/* batch: events a pass, >= 1. errors: -errno of epoll_create1, -ENOMEM */
+/* batch: events fetched at a time, >= 1. errors: -errno of epoll_create1, -ENOMEM */
 MUST_USE int poller_init(struct poller *p, int batch);
 /* Every watch must have been removed. Accepts a zeroed poller. */
 void poller_fini(struct poller *p);
@@ -75,6 +81,12 @@ static inline bool poller_has(const struct poller_watch *watch)
     return watch->slot != 0;
 }
 
+/* Whether a turn has left events for the next dispatch: poller_wait does not sleep then. */
+static inline bool poller_has_events(const struct poller *p)
+{
+    return p->event_count > 0;
+}
+
 /* Sleep until something is ready or `timeout` usec have passed (rounded up to milliseconds; 0 does
  * not sleep, USEC_NEVER has no limit), and fetch events. Calls nothing: the caller may be offline
  * for RCU here and come online before poller_dispatch.
@@ -88,7 +100,8 @@ MUST_USE int poller_wait(struct poller *p, usec_t timeout);
  * enough. A kernel without epoll_pwait2 (before 5.11) rounds as poller_wait. */
 MUST_USE int poller_wait_exact(struct poller *p, usec_t timeout);
 
-/* Call ready() for each fetched event whose watch is still there. returns: calls made */
+/* Call ready() for each fetched event whose watch is still there, but for what is beyond the turn: that
+ * comes next time, in its order. returns: calls made */
 int poller_dispatch(struct poller *p);
 
 #endif

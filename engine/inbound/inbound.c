@@ -368,6 +368,7 @@ void inbound_begin(struct worker *w, struct listener *l, int fd,
     c->settings = settings_get(settings);
     c->rules = rules;
     c->peer = *peer;
+    c->watch.is_first = true;
     c->ready.run = run_ready;
     list_init(&c->ready.link);
     list_init(&c->paused);

@@ -230,12 +230,52 @@ static void errors_are_told(void **state)
     poller_fini(&zero);
 }
 
+/* Who came last and is first goes before all; of the others a turn at a time, in their order. */
+static void first_go_first(void **state)
+{
+    enum { OTHERS = 5 };
+    struct poller p;
+    struct probe others[OTHERS], first;
+    assert_int_equal(poller_init(&p, 16), 0);
+    p.turn = 2;
+    for (int i = 0; i < OTHERS; i++) {
+        probe_open(&others[i], &p);
+        assert_int_equal(poller_add(&p, &others[i].watch, others[i].pair[0], probe_ready), 0);
+    }
+    probe_open(&first, &p);
+    first.watch.is_first = true;
+    assert_int_equal(poller_add(&p, &first.watch, first.pair[0], probe_ready), 0);
+    assert_int_equal(pass(&p), 3);
+    assert_int_equal(first.calls, 1);
+    assert_int_equal(others[0].calls + others[1].calls, 2);
+    assert_true(poller_has_events(&p));
+
+    /* It comes again while others wait, and waits for none of them. */
+    assert_int_equal(write(first.pair[1], "x", 1), 1);
+    assert_int_equal(poller_wait(&p, USEC_NEVER), 1); /* does not sleep */
+    poller_remove(&p, &others[2].watch);              /* its event is dropped */
+    assert_int_equal(poller_dispatch(&p), 2);
+    assert_int_equal(first.calls, 2);
+    assert_int_equal(others[3].calls, 1);
+    assert_int_equal(pass(&p), 1);
+    assert_int_equal(others[4].calls, 1);
+    assert_int_equal(others[2].calls, 0);
+    assert_false(poller_has_events(&p));
+    for (int i = 0; i < OTHERS; i++) {
+        probe_close(&others[i]);
+    }
+    probe_close(&first);
+    poller_fini(&p);
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(edges_come_once),          cmocka_unit_test(levels_come_again),
         cmocka_unit_test(stale_events_are_dropped), cmocka_unit_test(table_grows_inside_a_callback),
         cmocka_unit_test(errors_are_told),          cmocka_unit_test(closing_ends_a_watch),
+        cmocka_unit_test(first_go_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
