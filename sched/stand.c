@@ -2,8 +2,10 @@
  * that come and go), site (destinations that move) and flow (the second one comes). What they mean for
  * whose turn it is, is in sched/turn.c.
  *
- * Each stand has a share at its destination's own party, whether it uses that or not, so that the
- * destination can always leave its site. */
+ * A destination can always leave its site, also without memory. A stand whose share at the site has
+ * another stand as well has a share at its destination's own party meanwhile, which it does not use; one
+ * that has its share for itself takes the memory of that along. The turn of the own party is kept as
+ * long as there are stands of its destination, and the tables have room for what may come. */
 #include "base/hash.h"
 #include "sched/destination.h"
 #include "sched/job.h"
@@ -84,7 +86,7 @@ static struct turn *obtain_turn(struct sched *s, struct party *p)
 
 static void settle_turn(struct sched *s, struct turn *t)
 {
-    if (t->shares == 0) {
+    if (t->holders == 0) {
         list_remove(&t->touched);
         list_remove(&t->in_unlimited);
         t->party->turn = NULL;
@@ -92,31 +94,46 @@ static void settle_turn(struct sched *s, struct turn *t)
     }
 }
 
-/* errors: NULL, no memory */
-static struct stake *obtain_stake(struct sched *s, struct turn *t, const struct flow *f)
+static void let_turn_go(struct sched *s, struct turn *t)
+{
+    t->holders--;
+    settle_turn(s, t);
+}
+
+/* A share comes to the stake of its tenant, made when missing, and brings the memory for one: so each
+ * that leaves can have as much. */
+static struct stake *join_stake(struct sched *s, struct turn *t, const struct flow *f,
+                                struct stake *brought)
 {
     const struct stake key = {.turn = t, .class = f->key.class, .tenant = f->key.tenant};
     uint64_t number = (uint64_t)f->key.class << 32 | f->key.tenant;
     uint64_t hash = pair_hash(s, number, t->number);
     struct table_node *node = table_find(&s->flows.stakes, hash, stake_matches, &key);
-    struct stake *stake = node == NULL ? NULL : container_of(node, struct stake, node);
-    if (stake == NULL && table_reserve(&s->flows.stakes) == 0) {
-        stake = s->host.alloc(s->host.ctx, sizeof(*stake));
-        if (stake != NULL) {
-            *stake = key;
-            stake->node.hash = hash;
-            table_insert(&s->flows.stakes, &stake->node);
-        }
+    struct stake *stake = brought;
+    if (node != NULL) {
+        stake = container_of(node, struct stake, node);
+        brought->spare = stake->spare;
+        stake->spare = brought;
+    } else {
+        *stake = key;
+        stake->node.hash = hash;
+        table_insert(&s->flows.stakes, &stake->node);
     }
+    stake->shares++;
     return stake;
 }
 
-static void put_stake(struct sched *s, struct stake *stake)
+/* Returns memory for a stake. */
+static struct stake *leave_stake(struct sched *s, struct stake *stake)
 {
+    stake->shares--;
     if (stake->shares == 0) {
         table_remove(&s->flows.stakes, &stake->node);
-        s->host.release(s->host.ctx, stake);
+        return stake;
     }
+    struct stake *spare = stake->spare;
+    stake->spare = spare->spare;
+    return spare;
 }
 
 static struct share *find_share(const struct sched *s, const struct flow *f, const struct turn *t)
@@ -127,32 +144,56 @@ static struct share *find_share(const struct sched *s, const struct flow *f, con
     return node == NULL ? NULL : container_of(node, struct share, node);
 }
 
-static struct share *new_share(struct sched *s, struct flow *f, struct turn *t)
+/* The tables have room for it and its stake. */
+static void place_share(struct sched *s, struct share *share, struct stake *brought, struct flow *f,
+                        struct turn *t)
 {
-    struct stake *stake = obtain_stake(s, t, f);
-    struct share *share = NULL;
-    if (stake != NULL && table_reserve(&s->flows.shares) == 0) {
-        share = s->host.alloc(s->host.ctx, sizeof(*share));
-    }
-    if (share == NULL) {
-        if (stake != NULL) {
-            put_stake(s, stake);
-        }
-        return NULL;
-    }
     memset(share, 0, sizeof(*share));
     share->flow = f;
     share->turn = t;
-    share->stake = stake;
+    share->stake = join_stake(s, t, f, brought);
     share->node.hash = pair_hash(s, f->number, t->number);
     turn_init_share(share);
     shortage_init_share(share);
     tree_node_init(&share->in_turn);
     list_init(&share->in_passed);
     list_init(&share->in_flow);
-    stake->shares++;
-    t->shares++;
+    t->holders++;
     table_insert(&s->flows.shares, &share->node);
+}
+
+/* Returns the memory of its stake, or as much. */
+static struct stake *displace_share(struct sched *s, struct share *share)
+{
+    struct turn *t = share->turn;
+    assert(share->stands == 0 && share->waiting == 0 && tree_is_empty(&share->queue));
+    if (t->whose == share) {
+        turn_give(t, NULL, OPEN_NOT);
+    }
+    list_remove(&share->in_passed);
+    list_remove(&share->in_flow);
+    list_remove(&share->in_marked);
+    table_remove(&s->flows.shares, &share->node);
+    struct stake *left = leave_stake(s, share->stake);
+    let_turn_go(s, t);
+    return left;
+}
+
+static struct share *new_share(struct sched *s, struct flow *f, struct turn *t)
+{
+    struct share *share = NULL;
+    struct stake *stake = NULL;
+    if (table_reserve(&s->flows.shares) == 0 && table_reserve(&s->flows.stakes) == 0) {
+        stake = s->host.alloc(s->host.ctx, sizeof(*stake));
+    }
+    if (stake != NULL) {
+        share = s->host.alloc(s->host.ctx, sizeof(*share));
+    }
+    if (share != NULL) {
+        place_share(s, share, stake, f, t);
+    } else if (stake != NULL) {
+        s->host.release(s->host.ctx, stake);
+    }
     return share;
 }
 
@@ -176,54 +217,117 @@ static struct share *obtain_share(struct sched *s, struct flow *f, struct party 
 
 static void put_share(struct sched *s, struct share *share)
 {
-    struct turn *t = share->turn;
     assert(share->stands > 0);
     share->stands--;
-    if (share->stands > 0) {
-        return;
+    if (share->stands == 0) {
+        s->host.release(s->host.ctx, displace_share(s, share));
+        s->host.release(s->host.ctx, share);
     }
-    assert(share->waiting == 0 && tree_is_empty(&share->queue));
-    if (t->whose == share) {
-        turn_give(t, NULL, OPEN_NOT);
+}
+
+/* --- the way back to its own party ---------------------------------------------------------------- */
+
+static bool promise_own(struct sched *s)
+{
+    if (table_promise(&s->flows.shares) != 0) {
+        return false;
     }
-    list_remove(&share->in_passed);
-    list_remove(&share->in_flow);
-    list_remove(&share->in_marked);
-    share->stake->shares--;
-    put_stake(s, share->stake);
-    table_remove(&s->flows.shares, &share->node);
-    s->host.release(s->host.ctx, share);
-    t->shares--;
-    settle_turn(s, t);
+    if (table_promise(&s->flows.stakes) != 0) {
+        table_take_back(&s->flows.shares);
+        return false;
+    }
+    return true;
+}
+
+static void take_back_own(struct sched *s)
+{
+    table_take_back(&s->flows.shares);
+    table_take_back(&s->flows.stakes);
+}
+
+/* It does not depend on the share that it has any more. false: no memory */
+static bool give_own(struct sched *s, struct stand *stand)
+{
+    stand->own = obtain_share(s, stand->flow, &stand->destination->own, true);
+    if (stand->own == NULL) {
+        return false;
+    }
+    take_back_own(s);
+    if (stand->share != NULL && stand->share->lone == stand) {
+        stand->share->lone = NULL;
+    }
+    return true;
+}
+
+/* The stand, which was counted, comes to a share at a site. false: no memory */
+static bool secure_own(struct sched *s, struct stand *stand, struct share *share)
+{
+    if (share->stands == 1) {
+        share->lone = stand->own == NULL ? stand : NULL;
+        return true;
+    }
+    return (share->lone == NULL || give_own(s, share->lone)) &&
+           (stand->own != NULL || give_own(s, stand));
 }
 
 /* --- stands --------------------------------------------------------------------------------------- */
 
+static void drop_stand(struct sched *s, struct stand *stand)
+{
+    struct turn *t = stand->destination->own.turn;
+    if (stand->share != NULL && stand->share != stand->own) {
+        put_share(s, stand->share);
+    }
+    if (stand->own != NULL) {
+        put_share(s, stand->own);
+    } else {
+        take_back_own(s);
+    }
+    let_turn_go(s, t);
+    s->host.release(s->host.ctx, stand);
+}
+
+/* It has its share, and what it needs to leave that. */
+static bool take_place(struct sched *s, struct stand *stand)
+{
+    struct sched_destination *d = stand->destination;
+    if (d->party == &d->own) {
+        stand->share = give_own(s, stand) ? stand->own : NULL;
+        return stand->share != NULL;
+    }
+    struct share *share = obtain_share(s, stand->flow, d->party, false);
+    if (share == NULL) {
+        return false;
+    }
+    stand->share = share;
+    return secure_own(s, stand, share);
+}
+
 static struct stand *new_stand(struct sched *s, struct flow *f, struct sched_destination *d)
 {
+    struct turn *t = obtain_turn(s, &d->own);
     struct stand *stand = NULL;
-    struct share *own = obtain_share(s, f, &d->own, true);
-    struct share *share = own;
-    if (own != NULL && d->party != &d->own) {
-        share = obtain_share(s, f, d->party, false);
+    if (t == NULL) {
+        return NULL;
     }
-    if (share != NULL && table_reserve(&s->flows.stands) == 0) {
+    if (table_reserve(&s->flows.stands) == 0 && promise_own(s)) {
         stand = s->host.alloc(s->host.ctx, sizeof(*stand));
+        if (stand == NULL) {
+            take_back_own(s);
+        }
     }
     if (stand == NULL) {
-        if (share != NULL && share != own) {
-            put_share(s, share);
-        }
-        if (own != NULL) {
-            put_share(s, own);
-        }
+        settle_turn(s, t);
         return NULL;
     }
     memset(stand, 0, sizeof(*stand));
     stand->flow = f;
     stand->destination = d;
-    stand->share = share;
-    stand->own = own;
+    t->holders++;
+    if (!take_place(s, stand)) {
+        drop_stand(s, stand);
+        return NULL;
+    }
     stand->node.hash = pair_hash(s, f->number, d->node.hash);
     turn_init_stand(stand);
     tree_node_init(&stand->in_queue);
@@ -252,22 +356,32 @@ void turn_remove_peer(struct sched *s, struct peer *p)
         return;
     }
     assert(stand->waiting == 0 && tree_is_empty(&stand->parked));
-    if (stand->share != stand->own) {
-        put_share(s, stand->share);
-    }
-    put_share(s, stand->own);
     list_remove(&stand->in_destination);
     table_remove(&s->flows.stands, &stand->node);
-    s->host.release(s->host.ctx, stand);
+    drop_stand(s, stand);
 }
 
 /* --- destinations that move ----------------------------------------------------------------------- */
+
+/* false: no memory */
+static bool stage_stand(struct sched *s, struct stand *stand, struct party *to)
+{
+    struct share *share = obtain_share(s, stand->flow, to, false);
+    if (share == NULL) {
+        return false;
+    }
+    if (!secure_own(s, stand, share)) {
+        put_share(s, share);
+        return false;
+    }
+    return true;
+}
 
 int turn_stage(struct sched *s, struct sched_destination *d, struct party *to)
 {
     list_foreach(stand, &d->stands, struct stand, in_destination)
     {
-        if (obtain_share(s, stand->flow, to, false) != NULL) {
+        if (stage_stand(s, stand, to)) {
             continue;
         }
         for (struct list *at = stand->in_destination.prev; at != &d->stands; at = at->prev) {
@@ -277,6 +391,20 @@ int turn_stage(struct sched *s, struct sched_destination *d, struct party *to)
         return -ENOMEM;
     }
     return 0;
+}
+
+/* The memory of a share that nobody else uses goes along: it has no turn then. */
+static void leave_share(struct sched *s, struct stand *stand, struct share *share)
+{
+    if (stand->own != NULL) {
+        put_share(s, share);
+        return;
+    }
+    assert(share->stands == 1);
+    share->stands = 0;
+    share->stake = displace_share(s, share);
+    share->turn = NULL;
+    stand->own = share;
 }
 
 void turn_leave(struct sched *s, struct sched_destination *d)
@@ -289,16 +417,36 @@ void turn_leave(struct sched *s, struct sched_destination *d)
         stand->share = NULL;
         stand->was_marked = share->tag == stand->flow->tag;
         if (d->party != &d->own) {
-            put_share(s, share); /* that of its own party stays */
+            leave_share(s, stand, share); /* that of its own party stays */
         }
+    }
+}
+
+/* What it took along becomes its share, or is not needed. */
+static void use_taken(struct sched *s, struct stand *stand, bool is_own)
+{
+    struct share *taken = stand->own;
+    if (taken == NULL || taken->turn != NULL) {
+        return;
+    }
+    if (is_own) {
+        place_share(s, taken, taken->stake, stand->flow, stand->destination->own.turn);
+        taken->stands = 1;
+        take_back_own(s);
+    } else {
+        stand->own = NULL;
+        s->host.release(s->host.ctx, taken->stake);
+        s->host.release(s->host.ctx, taken);
     }
 }
 
 void turn_arrive(struct sched *s, struct sched_destination *d)
 {
+    bool is_own = d->party == &d->own;
     list_foreach(stand, &d->stands, struct stand, in_destination)
     {
-        stand->share = find_share(s, stand->flow, d->party->turn);
+        use_taken(s, stand, is_own);
+        stand->share = is_own ? stand->own : find_share(s, stand->flow, d->party->turn);
         turn_count_share(s, stand->share, (int)stand->waiting);
         if (stand->was_marked) {
             stand->share->tag = stand->flow->tag;

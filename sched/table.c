@@ -74,11 +74,11 @@ int table_reserve(struct table *t)
 {
     struct table_slots *old = t->slots;
     uint32_t capacity = mask_of(old) + 1;
-    if (t->used + 1 <= FULL(capacity)) {
+    if (t->used + t->promised + 1 <= FULL(capacity)) {
         return 0;
     }
     uint32_t bits = MIN_BITS;
-    while (bits < MAX_BITS && FULL(UINT32_C(1) << bits) / 2 < t->count + 1) {
+    while (bits < MAX_BITS && FULL(UINT32_C(1) << bits) / 2 < t->count + t->promised + 1) {
         bits++;
     }
     struct table_slots *slots = slots_new(t->host, bits);
@@ -103,6 +103,19 @@ int table_reserve(struct table *t)
     __atomic_store_n(&t->slots, slots, __ATOMIC_RELEASE);
     t->host->retire(t->host->ctx, old);
     return 0;
+}
+
+int table_promise(struct table *t)
+{
+    int err = table_reserve(t);
+    t->promised += err == 0;
+    return err;
+}
+
+void table_take_back(struct table *t)
+{
+    assert(t->promised > 0);
+    t->promised--;
 }
 
 void table_insert(struct table *t, struct table_node *node)

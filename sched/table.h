@@ -19,6 +19,7 @@ struct table {
     struct table_node tomb;    /* its address marks a slot whose node was removed */
     uint32_t count;            /* owner: nodes */
     uint32_t used;             /* owner: slots that are not empty, tombs included */
+    uint32_t promised;         /* owner: see table_promise */
     const struct sched_host *host;
 };
 
@@ -28,7 +29,11 @@ MUST_USE int table_init(struct table *t, const struct sched_host *host); /* erro
 void table_fini(struct table *t); /* the nodes are the caller's; the array is retired */
 /* Make sure that the next table_insert succeeds. errors: -ENOMEM */
 MUST_USE int table_reserve(struct table *t);
-/* After table_reserve; no equal node is in the table. */
+/* Keep room for a table_insert at any later time; it stays kept, whatever is inserted, until
+ * table_take_back, which follows that insert or comes in its place. errors: -ENOMEM */
+MUST_USE int table_promise(struct table *t);
+void table_take_back(struct table *t);
+/* After table_reserve or table_promise; no equal node is in the table. */
 void table_insert(struct table *t, struct table_node *node);
 void table_remove(struct table *t, struct table_node *node); /* must be in the table */
 

@@ -44,7 +44,8 @@ struct turn {
     struct list in_flow;       /* flow.holds: it is open, and somebody's turn */
     struct list passed;        /* share.in_passed */
     struct list touched;       /* sched.flows.touched */
-    uint32_t shares;           /* it goes with the last one */
+    uint32_t holders;          /* shares, and stands of the destination whose own party it is: it
+                                * goes with the last one */
     uint32_t found;            /* connections, by the pass of that number; sched/place/handover.c */
     uint64_t pass;
     bool has_news; /* what was passed is asked again by the next settling */
@@ -56,6 +57,7 @@ struct share {
     struct flow *flow;
     struct turn *turn;
     struct stake *stake;
+    struct stand *lone;       /* its only stand, without a share elsewhere; NULL: there is none */
     struct tree queue;        /* stand.in_queue, by the first job parked there */
     struct tree_node in_turn; /* turn.waiting, by start */
     struct list in_passed; /* turn.passed: selection found nothing of it, though it had the turn */
@@ -74,6 +76,7 @@ struct share {
 struct stake {
     struct table_node node; /* sched.flows.stakes */
     struct turn *turn;
+    struct stake *spare; /* memory for one, of each share but the first; linked by this */
     uint32_t class, tenant;
     uint32_t shares;  /* it goes with the last one */
     uint32_t waiting; /* of these, those that have entries waiting */
@@ -85,7 +88,8 @@ struct stand {
     struct flow *flow;
     struct sched_destination *destination;
     struct share *share;       /* at the destination's party; NULL: on the move */
-    struct share *own;         /* at its own one: the same, unless it is at a site */
+    struct share *own;         /* at its own one: the same, unless it is at a site; NULL there: the
+                                * memory of `share` would become that */
     struct tree parked;        /* peer.in_parked, in the order of the schedule */
     struct tree_node in_queue; /* share.queue: jobs are parked, and the destination is willing */
     struct list in_destination;

@@ -45,10 +45,24 @@ static const char *check_turn(const struct sched *s, const struct turn *t)
     return is_open && t->ready_in != need ? "what a party with a turn needs" : NULL;
 }
 
+/* Whether it could go back to its destination's own party. */
+static bool has_way_back(const struct stand *stand)
+{
+    const struct party *own = &stand->destination->own;
+    if (stand->own == NULL) {
+        return stand->share->turn->party != own && stand->share->lone == stand &&
+               stand->share->stands == 1;
+    }
+    return stand->own->turn == own->turn && stand->share->lone != stand;
+}
+
 const char *turn_check(const struct sched *s)
 {
+    const struct flows *f = &s->flows;
+    uint32_t without_own = 0;
     if (!flows_take_turns(s)) {
-        bool is_empty = s->flows.stands.count + s->flows.shares.count + s->flows.stakes.count == 0;
+        bool is_empty = f->stands.count + f->shares.count + f->stakes.count == 0 &&
+                        f->shares.promised + f->stakes.promised == 0;
         return is_empty && list_is_empty(&s->flows.touched) ? NULL : "one flow has no stands";
     }
     uint64_t cursor = 0;
@@ -76,6 +90,12 @@ const char *turn_check(const struct sched *s)
             tree_node_is_linked(&stand->in_queue) != is_there) {
             return "a stand of a flow at a destination";
         }
+        if (!has_way_back(stand)) {
+            return "a stand can go to its destination's own party";
+        }
+        without_own += stand->own == NULL;
     }
-    return NULL;
+    return f->shares.promised == without_own && f->stakes.promised == without_own
+               ? NULL
+               : "the room kept for shares";
 }

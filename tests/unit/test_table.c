@@ -122,6 +122,46 @@ static void walk_while_growing(void **state)
     table_fini(&t);
 }
 
+/* Room that is kept stays, whatever comes and goes meanwhile, and is there without memory. */
+static void promises(void **state)
+{
+    enum { KEPT = 300, OTHERS = 500, MANY = 5000 };
+    static struct thing kept[KEPT], others[OTHERS], many[MANY];
+    struct table t;
+    assert_int_equal(table_init(&t, &host), 0);
+    for (unsigned i = 0; i < KEPT; i++) {
+        assert_int_equal(table_promise(&t), 0);
+    }
+    for (unsigned i = 0; i < 20 * OTHERS; i++) {
+        struct thing *thing = &others[i % OTHERS];
+        if (i >= OTHERS) {
+            table_remove(&t, &thing->node);
+        }
+        insert(&t, thing, i, spread(i));
+    }
+    fail_after = 0;
+    unsigned more = 0;
+    for (; table_reserve(&t) == 0; more++) { /* as full as it may be */
+        assert_true(more < MANY);
+        many[more] = (struct thing){{spread(100000 + more)}, 100000 + more, 0};
+        table_insert(&t, &many[more].node);
+    }
+    assert_int_not_equal(table_promise(&t), 0);
+    for (unsigned i = 0; i < KEPT; i++) {
+        kept[i] = (struct thing){{spread(50000 + i)}, 50000 + i, 0};
+        table_insert(&t, &kept[i].node);
+        table_take_back(&t);
+    }
+    fail_after = -1;
+    for (unsigned i = 0; i < KEPT; i++) {
+        assert_ptr_equal(find(&t, spread(50000 + i), 50000 + i), &kept[i]);
+    }
+    assert_int_equal(t.count, OTHERS + KEPT + more);
+    assert_int_equal(t.promised, 0);
+    table_fini(&t);
+    assert_int_equal(objects, 0);
+}
+
 static void out_of_memory(void **state)
 {
     struct table t;
@@ -151,9 +191,8 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(collisions),
-        cmocka_unit_test(churn),
-        cmocka_unit_test(walk_while_growing),
+        cmocka_unit_test(collisions),         cmocka_unit_test(churn),
+        cmocka_unit_test(walk_while_growing), cmocka_unit_test(promises),
         cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
