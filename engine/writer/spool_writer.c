@@ -50,6 +50,9 @@ static const usec_t retry_interval = 500 * USEC_PER_MSEC;
  * the journal's messages to the tables, most of which are delivered a moment later. */
 static const usec_t delivered_patience = 5 * USEC_PER_MSEC;
 static const usec_t touched_patience = 20 * USEC_PER_MSEC;
+/* The longest that these wait where transactions take long: mail of many flows lies on as many pages, and
+ * each transaction writes a page once, however many of its results change that. */
+static const usec_t touched_patience_most = 100 * USEC_PER_MSEC;
 /* How long an orderly stop waits for the log. */
 static const usec_t log_patience = 5 * USEC_PER_SEC;
 /* After a write to the journal failed, commits go to the tables for this long. */
@@ -430,6 +433,19 @@ static usec_t results_due(const struct list *results, usec_t due, usec_t now, us
     return due != 0 ? due : now + patience;
 }
 
+/* Whether results that need a transaction, and have waited for company, wait on: until they have waited four
+ * times as long as the last transaction took, so that the thread has most of its time for other things. Not when
+ * the places in memory that their messages hold, and what is in flight, are a good part of all: new mail
+ * would soon wait for these. */
+static bool touched_wait_on(const struct spool_writer *w, usec_t now)
+{
+    usec_t patience = 4 * w->tables_took;
+    patience = patience < touched_patience_most ? patience : touched_patience_most;
+    return now < w->touched_since + patience &&
+           4 * atomic_load_explicit(&w->engine->undurable, memory_order_relaxed) <
+               atomic_load_explicit(&w->engine->active_messages, memory_order_relaxed);
+}
+
 enum commit { COMMIT_NOTHING, COMMIT_JOURNAL, COMMIT_TABLES };
 
 /* What this pass commits. Results without a reception wait a moment, unless so many dispatched
@@ -442,9 +458,13 @@ static enum commit next_commit(struct spool_writer *w) ON_ROLE(w->post)
                      atomic_load_explicit(&w->engine->undurable, memory_order_relaxed) >
                          atomic_load_explicit(&w->engine->dispatch_limit, memory_order_relaxed) / 2;
     w->delivered_due = results_due(&w->settle.delivered, w->delivered_due, now, delivered_patience);
+    w->touched_since = w->touched_due == 0 ? now : w->touched_since;
     w->touched_due = results_due(&w->settle.touched, w->touched_due, now,
                                  spool_journal_is_open(w->engine->store) ? touched_patience
                                                                          : delivered_patience);
+    if (w->touched_due != 0 && now >= w->touched_due && touched_wait_on(w, now)) {
+        w->touched_due = now + touched_patience;
+    }
     bool has_parts = w->part_count > 0 || housekeeping_is_due(&w->housekeeping);
     bool has_delivered = w->delivered_due != 0 && (is_urgent || now >= w->delivered_due);
     bool has_touched = w->touched_due != 0 && (is_urgent || now >= w->touched_due);
@@ -482,7 +502,10 @@ static int commit(struct spool_writer *w, enum commit *kind) ON_ROLE(w->post)
         }
         *kind = COMMIT_TABLES;
     }
-    return spool_writer_write_tables(w);
+    usec_t before = clock_mono();
+    int err = spool_writer_write_tables(w);
+    w->tables_took = clock_mono() - before;
+    return err;
 }
 
 /* Receptions need not wait for the transaction that is due. The last ones of an orderly stop, and

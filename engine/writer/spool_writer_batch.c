@@ -295,6 +295,7 @@ void spool_writer_committed(struct spool_writer *w, bool is_journal) ON_ROLE(w->
     w->delivered_due = 0; /* results that come from now on get a wait of their own */
     if (!is_journal) {
         w->touched_due = has_rest ? clock_mono() : 0;
+        w->touched_since = 0;
         journaled_absorbed(&w->journaled, announce_absorbed, w);
     }
     for (uint32_t i = 0; i < w->settle.notice_count; i++) {

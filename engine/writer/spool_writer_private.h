@@ -49,6 +49,8 @@ struct spool_writer {
     usec_t synced;        /* monotonic: last sync of the event log */
     usec_t delivered_due; /* monotonic: settle.delivered must be written by then; 0: it is empty */
     usec_t touched_due;   /* likewise for results that need a transaction */
+    usec_t touched_since; /* monotonic: when the first of them came; 0: they have waited */
+    usec_t tables_took;   /* the last transaction, all of it */
     usec_t commit_took;   /* of the last transaction: from the last change to durable */
     usec_t shipped_for;   /* how long the servers took for the last batch that they were sent */
     usec_t gathers_until; /* monotonic: no batch begins before; 0: at once */
