@@ -1,8 +1,10 @@
 /* Nodes that take each other's mail over, at random: they accept, deliver, die, lose their disks,
  * stand still, are stopped in order, cannot commit what their log has, and return; takers fence logs of
  * nodes that are gone, and sometimes of some that are not, race for them, and die or are taken over
- * themselves in the middle. The rules are those of adoption.h; frames are stored one by one, so that any
- * batch can be cut short. tests/sim/log_random has what is below: which frames count.
+ * themselves in the middle. Each tells its log anew what it has, dies in that after any frame, and goes on
+ * with it; servers lose the end of a log, or all of it, while its writer has his disk. The rules are those
+ * of adoption.h and replica.h; frames are stored one by one, so that any batch can be cut short.
+ * tests/sim/log_random has what is below: which frames count.
  *
  *   adopt_random [SEED [RUNS]]
  *
@@ -15,7 +17,7 @@
 
 #include <string.h>
 
-enum { NODES = 4, LOGS = 60, FRAMES = 900, MESSAGES = 64, CREDITS = 3, STEPS = 3000 };
+enum { NODES = 4, LOGS = 60, FRAMES = 4000, MESSAGES = 64, CREDITS = 3, STEPS = 3000 };
 
 enum fault {
     SOUND,
@@ -31,6 +33,10 @@ enum fault {
     GIVES_BACK_BARE,     /* a log is given back without the mark */
     CLAIM_DROPS_MARK,    /* who takes it takes the mark out of the key */
     CLAIMS_WHEN_CLAIMED, /* who was taken over himself, and does not know it yet, takes others over */
+    NOTES_AHEAD,         /* how far a retelling is, is noted before the log has it */
+    PURGES_DEAD_TELLING, /* who goes on with a retelling purges what was in front of where he goes on */
+    GOES_ON_BLINDLY,     /* ... does not look whether the log has what it was told */
+    GOES_ON_SURE,        /* ... takes the log for sure at its end */
     FAULT_COUNT
 };
 
@@ -48,6 +54,10 @@ static const char *const fault_names[FAULT_COUNT] = {
     "giving a log back without the mark",
     "taking the mark of one that was given back out of its key",
     "taking over without a look at the own key",
+    "noting how far a retelling is before the log has it",
+    "going on with a retelling and purging its beginning",
+    "going on with a retelling that the log has lost",
+    "being sure of the log after a retelling that went on",
 };
 
 typedef uint64_t set; /* of messages; the number of one is its id */
@@ -56,6 +66,7 @@ typedef uint64_t set; /* of messages; the number of one is its id */
 struct frame {
     uint64_t epoch;
     bool is_fence;
+    bool is_told; /* of a retelling */
     set add, done;
     uint16_t source; /* log that `add` was adopted from; 0: none */
     uint16_t marked; /* log that was adopted up to `mark`; 0: none */
@@ -65,31 +76,52 @@ struct frame {
 
 struct log {
     bool is_there; /* the stream */
+    unsigned made; /* how often it was made */
     unsigned first, last;
-    struct frame frames[FRAMES];
     uint64_t epoch; /* the key; 0: there is none */
     uint16_t holder;
     uint64_t given; /* mark of who gave it back last */
     bool is_adopted, is_given;
 };
 
+/* How far a retelling is: messages below `from` are told behind `start`. */
+struct retold {
+    unsigned made; /* the stream; 0: none is under way */
+    unsigned start;
+    unsigned place; /* of the frame that was the last one when this was noted ... */
+    uint64_t epoch; /* ... and that frame's */
+    uint64_t from;
+};
+
 struct spool {
     uint16_t number; /* 0: none yet */
     set queue;
     uint64_t marks[LOGS]; /* messages below are adopted; ADOPTION_DONE */
+    struct retold retold;
 };
 
 enum stage { IDLE, CLAIM, FENCE, READ, TAKE, END, REMOVE };
 
+enum lack {
+    WHOLE,
+    LOST_TELLING, /* until a retelling is through */
+    LOST_CHANGES, /* until one is that was begun since */
+};
+
 struct node {
     bool is_dead, is_still;
+    enum lack lack;     /* what its log has lost, so that only its disk has it */
     struct spool spool; /* on its disk */
     /* in memory */
     bool is_open;
     bool is_new; /* the log began in this process */
     uint64_t epoch;
-    set sent;        /* delivered, without a durable result */
-    unsigned retold; /* log whose mark is to be told next; LOGS: all is told */
+    set sent;      /* delivered, without a durable result */
+    bool has_lost; /* this process saw the log lose what it had */
+    bool is_retelling, is_doubted;
+    unsigned start;  /* of the retelling */
+    unsigned retold; /* log whose mark is to be told next; LOGS: messages; above: all is told */
+    uint64_t told;   /* message that is to be told next */
     enum stage stage;
     uint16_t source;
     uint64_t claim; /* epoch */
@@ -110,8 +142,11 @@ static struct world {
     bool is_end;
 } w;
 
+static struct frame frames[LOGS][FRAMES];
+
 static struct {
     uint64_t runs, adoptions, interrupted, given, returns, refused, repeats, allowed, dropped;
+    uint64_t retellings, gone_on, lost_ends;
 } totals;
 
 static unsigned draw(unsigned below)
@@ -146,6 +181,7 @@ static void forget(struct node *n)
     n->is_open = n->is_new = false;
     totals.interrupted += n->stage != IDLE;
     n->stage = IDLE;
+    n->is_retelling = n->has_lost = false;
     n->retold = 0;
 }
 
@@ -160,8 +196,8 @@ static struct frame *append(uint16_t log, const struct frame *f)
 {
     struct log *l = &w.logs[log];
     REQUIRE(l->is_there && l->last + 1 < FRAMES);
-    l->frames[++l->last] = *f;
-    return &l->frames[l->last];
+    frames[log][++l->last] = *f;
+    return &frames[log][l->last];
 }
 
 /* One frame of the node's own log. false: somebody else has it, and the node steps down */
@@ -171,7 +207,8 @@ static bool ship(struct node *n, struct frame f)
     f.epoch = n->epoch;
     uint64_t newest = 0;
     for (unsigned i = l->first; i <= l->last; i++) {
-        newest = l->frames[i].epoch > newest ? l->frames[i].epoch : newest;
+        uint64_t epoch = frames[n->spool.number][i].epoch;
+        newest = epoch > newest ? epoch : newest;
     }
     if (!l->is_there || newest > n->epoch) {
         totals.refused++;
@@ -190,21 +227,38 @@ static bool dies(struct node *n)
     }
     n->is_dead = true;
     forget(n);
-    if (draw(3) == 0) {
+    if (draw(3) == 0 && n->lack == WHOLE) {
         n->spool = (struct spool){.number = 0};
     }
     return true;
 }
 
-/* The frames of a batch are there, but it could not be committed; the process goes on, and tells all anew. */
+/* The frames of a batch are there, but it could not be committed; the process goes on, and tells all anew,
+ * at once or, for want of room, when the retelling under way is through. */
 static bool is_in_doubt(struct node *n)
 {
     if (w.is_end || draw(12) != 0) {
         return false;
     }
-    n->retold = 0;
+    n->is_doubted = true;
+    if (!n->is_retelling || draw(2) == 0) {
+        n->is_retelling = false;
+        n->retold = 0;
+    }
     n->is_new = n->is_new && w.fault == FORGETS_DOUBT;
     return true;
+}
+
+/* Before the fence: whether the log has what the noted retelling had told. */
+static bool may_go_on(const struct node *n)
+{
+    const struct log *l = &w.logs[n->spool.number];
+    const struct retold *r = &n->spool.retold;
+    if (r->made == 0 || n->has_lost || w.fault == GOES_ON_BLINDLY) {
+        return r->made != 0 && !n->has_lost;
+    }
+    return l->is_there && l->made == r->made && l->first <= r->start && r->place <= l->last &&
+           frames[n->spool.number][r->place].epoch == r->epoch;
 }
 
 static void open_log(struct node *n)
@@ -222,37 +276,111 @@ static void open_log(struct node *n)
         set_aside(n);
         return;
     }
+    bool goes_on = may_go_on(n);
     l->holder = n->spool.number;
     n->epoch = ++l->epoch;
     if (!l->is_there) {
         l->is_there = true;
+        l->made++;
         l->first = 1;
         l->last = 0;
     }
     (void)append(n->spool.number, &(struct frame){.epoch = n->epoch, .is_fence = true});
     n->is_open = true;
+    n->has_lost = false;
+    n->is_retelling = goes_on;
+    n->is_doubted = w.fault != GOES_ON_SURE;
+    n->start = w.fault == PURGES_DEAD_TELLING ? l->last : n->spool.retold.start;
+    n->told = n->spool.retold.from;
     n->retold = 0;
+    totals.gone_on += goes_on;
 }
 
-/* All that the spool has is told to the log anew: a mark at a time, then the mail; what was in front of
- * that is purged. */
+/* A commit that notes how far the retelling is. */
+static void note(struct node *n, uint64_t from)
+{
+    const struct log *l = &w.logs[n->spool.number];
+    n->spool.retold = (struct retold){.made = l->made,
+                                      .start = n->start,
+                                      .place = l->last,
+                                      .epoch = frames[n->spool.number][l->last].epoch,
+                                      .from = from};
+}
+
+static void end_retelling(struct node *n)
+{
+    struct log *l = &w.logs[n->spool.number];
+    unsigned start = n->start < l->last ? n->start : l->last; /* nobody purges his own last frame */
+    l->first = start > l->first ? start : l->first;
+    n->lack = n->is_doubted && n->lack == LOST_CHANGES ? LOST_CHANGES : WHOLE;
+    n->is_retelling = false;
+    n->retold = n->is_doubted ? 0 : LOGS + 1; /* after a doubt all is told once more */
+    if (draw(2) == 0) {
+        n->spool.retold.made = 0;
+    } /* else: it dies before that commit, or the next retelling comes first */
+    totals.retellings++;
+}
+
+/* All that the spool has is told to the log anew: a mark at a time, then a message at a time; what was in
+ * front of that is purged. */
 static void retell(struct node *n)
 {
-    static unsigned begin[NODES];
-    unsigned *start = &begin[n - w.nodes];
-    *start = n->retold == 0 ? w.logs[n->spool.number].last + 1 : *start;
+    if (!n->is_retelling) {
+        n->is_retelling = true;
+        n->is_doubted = false;
+        n->start = w.logs[n->spool.number].last + 1;
+        n->told = 0;
+    }
     for (; n->retold < LOGS; n->retold++) {
         uint64_t mark = n->spool.marks[n->retold];
         if (mark != 0) {
-            struct frame f = {.marked = (uint16_t)n->retold, .mark = mark};
-            n->retold += ship(n, f) ? 1 : 0;
+            struct frame f = {.is_told = true, .marked = (uint16_t)n->retold, .mark = mark};
+            n->retold += ship(n, f) && !dies(n) ? 1 : 0;
             return;
         }
     }
-    if (ship(n, (struct frame){.add = n->spool.queue})) {
-        w.logs[n->spool.number].first = *start;
-        n->retold = LOGS + 1;
+    set left = from(n->spool.queue, n->told);
+    if (left == 0) {
+        if (ship(n, (struct frame){.is_told = true})) { /* else it may be another's by now */
+            end_retelling(n);
+        }
+        return;
     }
+    unsigned id = first_of(left);
+    bool is_noted = draw(3) == 0;
+    if (is_noted && w.fault == NOTES_AHEAD) {
+        note(n, id + 1);
+    }
+    if (dies(n) || !ship(n, (struct frame){.is_told = true, .add = bit(id)}) || dies(n)) {
+        return;
+    }
+    n->told = id + 1;
+    if (is_noted) {
+        note(n, n->told);
+    }
+}
+
+/* The servers lose the end of a log, or all of it, while only its writer has to do with it. */
+static void lose_end(struct node *n)
+{
+    uint16_t number = n->spool.number;
+    struct log *l = &w.logs[number];
+    bool is_free = number != 0 && l->is_there && l->holder == number && !l->is_adopted;
+    for (unsigned i = 0; i < NODES; i++) {
+        is_free = is_free && (w.nodes[i].stage == IDLE || w.nodes[i].source != number);
+    }
+    if (!is_free) {
+        return;
+    }
+    for (unsigned lost = draw(l->last - l->first + 2); lost > 0; lost--) {
+        const struct frame *f = &frames[number][l->last--];
+        enum lack lack = f->is_told || f->is_fence ? LOST_TELLING : LOST_CHANGES;
+        n->lack = lack > n->lack ? lack : n->lack;
+    }
+    l->is_there = l->last >= l->first; /* false: the stream itself */
+    n->is_open = n->is_retelling = n->is_new = false;
+    n->has_lost = !n->is_dead;
+    totals.lost_ends++;
 }
 
 static void accept_one(struct node *n)
@@ -299,6 +427,16 @@ static bool is_run(uint16_t number)
     return false;
 }
 
+/* What its log has lost is nowhere but on its disk, so nothing can be promised until it has told it. */
+static bool is_bare(uint16_t number)
+{
+    bool is_any = false;
+    for (unsigned i = 0; i < NODES; i++) {
+        is_any = is_any || (w.nodes[i].spool.number == number && w.nodes[i].lack != WHOLE);
+    }
+    return is_any;
+}
+
 static void choose(struct node *n)
 {
     uint16_t log = (uint16_t)(1 + draw(w.numbers));
@@ -312,7 +450,7 @@ static void choose(struct node *n)
         .has_adopted_holder = n->spool.marks[l->holder] == ADOPTION_DONE ||
                               (w.fault == TAKES_ANY && !is_run(l->holder)),
     };
-    if (l->epoch == 0 || !adoption_may_take(&c, n->spool.number)) {
+    if (l->epoch == 0 || is_bare(l->holder) || !adoption_may_take(&c, n->spool.number)) {
         return;
     }
     n->source = log;
@@ -367,7 +505,7 @@ static void read_log(struct node *n)
     memset(carried, 0, sizeof(carried));
     *s = (struct spool){.number = n->source};
     for (unsigned i = l->first; l->is_there && i <= n->fence; i++) {
-        const struct frame *f = &l->frames[i];
+        const struct frame *f = &frames[n->source][i];
         epoch = f->is_fence && f->epoch > epoch ? f->epoch : epoch;
         epoch = epoch == 0 ? f->epoch : epoch;
         if (f->epoch != epoch || f->is_fence) {
@@ -544,6 +682,8 @@ static void step(void)
     if (n->is_dead || n->is_still) {
         if (what < 20) {
             n->is_dead = n->is_still = false;
+        } else if (what < 21) {
+            lose_end(n);
         }
     } else if (what < 1) {
         n->is_still = true;
@@ -551,6 +691,8 @@ static void step(void)
         (void)dies(n);
     } else if (what < 4 && n->is_open && n->sent == 0) {
         stop(n);
+    } else if (what < 5) {
+        lose_end(n);
     } else {
         act(n);
     }
@@ -575,8 +717,16 @@ static bool run(uint64_t seed, enum fault fault)
     /* One is left, and has all the time that it needs. */
     w.is_end = true;
     for (unsigned i = 1; i < NODES; i++) {
-        w.nodes[i].is_dead = true;
-        forget(&w.nodes[i]);
+        struct node *n = &w.nodes[i];
+        for (unsigned k = 0; k < 4 * (LOGS + MESSAGES) && n->lack != WHOLE; k++) {
+            if (n->is_open) {
+                retell(n);
+            } else {
+                open_log(n);
+            }
+        }
+        n->is_dead = true;
+        forget(n);
     }
     w.nodes[0].is_dead = w.nodes[0].is_still = false;
     for (unsigned i = 0; i < 60000 && !is_all_done(&w.nodes[0]); i++) {
@@ -609,16 +759,27 @@ int main(int argc, char **argv)
             return 1;
         }
     }
-    (void)printf(
-        "%llu runs: %llu logs adopted, %llu adoptions interrupted, %llu logs given back, %llu "
-        "spools set aside, %llu frames refused, %llu messages dropped for want of a mark; %llu "
-        "deliveries repeated "
-        "of %llu allowed: sound\n",
-        (unsigned long long)totals.runs, (unsigned long long)totals.adoptions,
-        (unsigned long long)totals.interrupted, (unsigned long long)totals.given,
-        (unsigned long long)totals.returns, (unsigned long long)totals.refused,
-        (unsigned long long)totals.dropped, (unsigned long long)totals.repeats,
-        (unsigned long long)totals.allowed);
+    const struct {
+        uint64_t number;
+        const char *what;
+    } lines[] = {
+        {totals.runs, "runs"},
+        {totals.adoptions, "logs adopted"},
+        {totals.interrupted, "adoptions interrupted"},
+        {totals.given, "logs given back"},
+        {totals.returns, "spools set aside"},
+        {totals.refused, "frames refused"},
+        {totals.dropped, "messages dropped for want of a mark"},
+        {totals.retellings, "retellings"},
+        {totals.gone_on, "of them gone on with"},
+        {totals.lost_ends, "ends of logs lost"},
+        {totals.repeats, "deliveries repeated"},
+        {totals.allowed, "allowed"},
+    };
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        (void)printf("%llu %s, ", (unsigned long long)lines[i].number, lines[i].what);
+    }
+    (void)printf("sound\n");
     for (enum fault f = SOUND + 1; f < FAULT_COUNT; f++) {
         uint64_t unsound = 0;
         for (uint64_t i = 0; i < runs; i++) {
