@@ -39,6 +39,7 @@
 #include "engine/signer/signer.h"
 #include "engine/slow_clerk.h"
 #include "engine/spool/spool_aside.h"
+#include "engine/spool/spool_retold.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
@@ -336,7 +337,7 @@ static int build_mail_threads(struct engine *e)
         warn_of_dane(e);
         err = e->config->cluster.has_log
                   ? replica_new(e->store, e->config->cluster.max_bytes, wake_writer, e, &e->replica)
-                  : 0;
+                  : spool_store_without_log(e->store);
     }
     if (err == 0) {
         err = spool_writer_new(e, &e->writer);

@@ -13,6 +13,7 @@
 #include "engine/nodes/log_owner.h"
 #include "engine/nodes/node_lease.h"
 #include "engine/replica/replica.h"
+#include "engine/spool/spool_retold.h"
 #include "engine/state/engine.h"
 
 #include <assert.h>
@@ -118,6 +119,26 @@ static int look_at_key(struct log_keeper *k, struct cluster_client *client, uint
     return err;
 }
 
+/* Whether the stream has all that the retelling had told that the last process was at: places in front of
+ * one that is as it was are as they were, unless they were purged. errors: of the module */
+static int look_at_retold(struct log_keeper *k, const struct cluster_log_state *state, bool *ret)
+{
+    const struct spool_retold *told = replica_retold(k->replica);
+    struct cluster_value found = {.data = NULL};
+    struct log_frame frame;
+    if (told == NULL || k->made != 0 || state->made != told->made || state->first > told->start ||
+        state->last < told->place) {
+        return 0;
+    }
+    int err = k->module->read(k->log, told->place, &found);
+    if (err == 0) {
+        *ret = log_frame_read(slice_make(found.data, found.len), &frame) == 0 &&
+               frame.id.epoch == told->epoch && frame.id.serial == told->serial;
+    }
+    free(found.data);
+    return err == ERR_MISSING ? 0 : err;
+}
+
 /* errors: of the module; ERR_AGAIN: the node has not joined, or others were faster */
 static int begin_epoch(struct log_keeper *k, uint16_t number)
 {
@@ -129,7 +150,7 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
         return ERR_AGAIN;
     }
     char name[LOG_OWNER_NAME_SIZE];
-    bool may_create = false;
+    bool may_create = false, goes_on = false;
     log_owner_name(number, name);
     int err = k->log != NULL ? 0 : k->module->open(&k->node.options, name, &k->log);
     if (err == 0 && !k->module->is_connected(k->log)) {
@@ -146,6 +167,7 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
         k->has_vanished = false;
     }
     err = err != 0 ? err : find_stream(k, &state);
+    err = err != 0 ? err : look_at_retold(k, &state, &goes_on);
     err = err != 0 ? err : log_owner_last_epoch(k->module, k->log, &state, &last);
     err =
         err != 0 ? err : log_owner_begin(k->node.module, client, number, may_create, last, &owner);
@@ -172,13 +194,21 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
     k->purge = 0;
     k->reported = 0;
     k->is_open = true;
-    const bool is_new = k->node.spool == 0 && state.last == 0;
+    const struct replica_epoch e = {.node = number,
+                                    .epoch = owner.epoch,
+                                    .place = place,
+                                    .made = state.made,
+                                    .is_new = k->node.spool == 0 && state.last == 0,
+                                    .goes_on = goes_on};
     k->node.spool = number;
     log_info("log: epoch %llu of log %u of node %s begins at place %llu",
              (unsigned long long)owner.epoch, number, k->node.name, (unsigned long long)place);
+    if (goes_on) {
+        log_info("log: all mail was being told to it anew; that goes on where it ended");
+    }
     replica_set_size(k->replica, state.bytes); /* before it judges what has room */
     engine_number_ids(k->node.engine, number);
-    replica_open(k->replica, number, owner.epoch, place, is_new);
+    replica_open(k->replica, &e);
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "engine/cluster/log_frame.h"
 #include "engine/spool/spool_change.h"
+#include "engine/spool/spool_retold.h"
 #include "engine/spool/spool_store.h"
 
 #include <assert.h>
@@ -22,7 +23,7 @@ enum {
  * an eighth of that when the log is crowded. */
 static const uint64_t growth = 64 << 20, growth_crowded = 1 << 20;
 /* Hundredths of max_bytes. */
-enum { CROWDED = 35, SPOOL_MOST = 40, ALL_MOST = 90, RETELLING_MOST = 97 };
+enum { NOTED = 1, CROWDED = 35, SPOOL_MOST = 40, ALL_MOST = 90, RETELLING_MOST = 97 };
 static const usec_t size_interval = 100 * USEC_PER_MSEC;
 /* After a piece could not be read: a page that is being examined, or what stays. */
 static const usec_t pause_short = 10 * USEC_PER_MSEC, pause_long = USEC_PER_SEC;
@@ -32,6 +33,7 @@ struct replica {
     struct spool_store *store;
     struct spool_reader *reader; /* the writer's */
     uint64_t max_bytes;
+    struct spool_retold found; /* in the spool; made 0: nothing */
     void (*wake_writer)(void *ctx);
     void *writer_ctx;
     void (*wake_keeper)(void *ctx);
@@ -48,6 +50,10 @@ struct replica {
     usec_t paused;        /* monotonic; nothing is retold before */
     uint64_t start;       /* place at which the retelling began */
     uint64_t told;        /* bytes of it */
+    uint64_t piece;       /* ... in the batch */
+    uint64_t noted;       /* ... when it was noted last */
+    bool has_note;        /* the tables do */
+    bool will_have_note;  /* ... with the next commit of the tables */
     uint64_t live;        /* bytes of the last one that was completed */
     uint64_t since;       /* bytes shipped since the last one began */
     uint64_t spool_bytes; /* of what is told, in the tables, as of size_seen (monotonic) */
@@ -60,16 +66,16 @@ struct replica {
     /* under lock */
     pthread_mutex_t lock;
     pthread_cond_t moved;
-    bool is_open, is_new;
+    bool is_open;
     bool is_refused; /* the servers have no room, and have stored nothing since they said so */
     uint64_t size;   /* of the log, by the servers' word and by what was shipped since */
-    uint16_t node;
-    uint64_t epoch, serial; /* serial: of the last acknowledged frame */
-    uint64_t place;         /* of the same */
+    struct replica_epoch epoch;
+    uint64_t serial, place; /* of the last acknowledged frame */
     size_t under_way;       /* frames of the batch that are not acknowledged */
     uint64_t purge;
-    bool is_sure;       /* replica_is_sure */
-    uint64_t sure_from; /* place; it is when what lies in front of it is purged; 0: not by a purge */
+    bool is_sure; /* replica_is_sure */
+    uint64_t
+        sure_from; /* place; it is when what lies in front of it is purged; 0: not by a purge */
     bool is_hurried;
     struct replica_view figures;
 };
@@ -93,10 +99,13 @@ int replica_new(struct spool_store *store, uint64_t max_bytes, void (*wake_write
     r->wake_writer = wake_writer;
     r->writer_ctx = ctx;
     int err = spool_reader_new(store, &r->reader);
+    err = err != 0 ? err : spool_reader_begin(r->reader);
     if (err != 0) {
         replica_free(r);
         return err;
     }
+    r->has_note = spool_read_retold(r->reader, &r->found) != ERR_MISSING;
+    spool_reader_end(r->reader);
     *ret = r;
     return 0;
 }
@@ -219,16 +228,29 @@ static void be_unsure(struct replica *r)
     r->wants_retelling = true;
 }
 
+/* Under lock. */
+static void begin_epoch(struct replica *r)
+{
+    r->seen_epoch = r->epoch.epoch;
+    r->seen_node = r->epoch.node;
+    be_unsure(r);
+    r->is_sure = r->epoch.is_new;
+    r->is_retelling = r->epoch.goes_on; /* else the log may be another one */
+    if (r->epoch.goes_on) {
+        r->is_doubted = true; /* the spool need not have the last batch */
+        r->at = (struct spool_retelling){.after = r->found.after};
+        r->start = r->found.start;
+        r->told = r->noted = r->found.told;
+        r->figures.is_retelling = true;
+    }
+}
+
 bool replica_is_ready(struct replica *r)
 {
     (void)pthread_mutex_lock(&r->lock);
     bool is_ready = r->is_open && r->under_way == 0;
-    if (is_ready && r->seen_epoch != r->epoch) {
-        r->seen_epoch = r->epoch;
-        r->seen_node = r->node;
-        be_unsure(r);
-        r->is_sure = r->is_new;
-        r->is_retelling = false; /* the log may be another one */
+    if (is_ready && r->seen_epoch != r->epoch.epoch) {
+        begin_epoch(r);
     }
     r->seen_serial = is_ready ? r->serial : r->seen_serial;
     (void)pthread_mutex_unlock(&r->lock);
@@ -268,11 +290,18 @@ bool replica_is_full(struct replica *r)
     return is_refused || r->spool_bytes > part * SPOOL_MOST || size + rest > part * ALL_MOST;
 }
 
-bool replica_wants_tables(struct replica *r)
+static bool may_begin_retelling(struct replica *r)
 {
     bool is_refused;
     return r->wants_retelling && !r->is_retelling &&
            size_of(r, &is_refused) + r->spool_bytes <= r->max_bytes / 100 * RETELLING_MOST;
+}
+
+bool replica_wants_tables(struct replica *r)
+{
+    bool is_behind =
+        r->is_retelling ? r->told - r->noted > r->max_bytes / 100 * NOTED : r->has_note;
+    return is_behind || may_begin_retelling(r);
 }
 
 usec_t replica_retelling_due(const struct replica *r)
@@ -283,15 +312,33 @@ usec_t replica_retelling_due(const struct replica *r)
 void replica_begin(struct replica *r, bool is_idle)
 {
     r->filled = 0;
-    r->batch_bytes = 0;
+    r->batch_bytes = r->piece = 0;
     r->error = 0;
     r->is_last_piece = false;
     r->next = r->at;
     spool_store_listen(r->store, add_change, r);
     if (r->is_retelling) {
         retell(r, is_idle ? RETOLD_ALONE : RETOLD_WITH_MAIL);
-        r->told += r->batch_bytes;
+        r->piece = r->batch_bytes;
     }
+}
+
+int replica_note(struct replica *r, struct spool_txn *t)
+{
+    r->will_have_note = r->is_retelling;
+    if (!r->is_retelling) {
+        return r->has_note ? spool_forget_retold(t) : 0;
+    }
+    r->noted = r->told;
+    struct spool_retold now = {
+        .start = r->start, .after = spool_retelling_done(&r->at), .told = r->told};
+    (void)pthread_mutex_lock(&r->lock);
+    now.made = r->epoch.made;
+    now.epoch = r->epoch.epoch;
+    now.serial = r->serial;
+    now.place = r->place;
+    (void)pthread_mutex_unlock(&r->lock);
+    return spool_put_retold(t, &now);
 }
 
 static struct timespec time_after(usec_t span)
@@ -311,7 +358,7 @@ static bool is_acknowledged(struct replica *r)
     struct timespec end = time_after(REPLICA_PATIENCE);
     int timed_out = 0;
     (void)pthread_mutex_lock(&r->lock);
-    bool is_open = r->is_open && r->epoch == r->seen_epoch;
+    bool is_open = r->is_open && r->epoch.epoch == r->seen_epoch;
     r->under_way = is_open ? r->filled : 0;
     (void)pthread_mutex_unlock(&r->lock);
     if (is_open) {
@@ -326,7 +373,7 @@ static bool is_acknowledged(struct replica *r)
             timed_out = 0;
         }
     }
-    bool is_done = is_open && r->under_way == 0 && r->is_open && r->epoch == r->seen_epoch;
+    bool is_done = is_open && r->under_way == 0 && r->is_open && r->epoch.epoch == r->seen_epoch;
     r->figures.waited += clock_mono() - begun;
     r->figures.batches += is_done ? 1 : 0;
     r->figures.frames += is_done ? r->filled : 0;
@@ -372,6 +419,7 @@ int replica_ship(struct replica *r)
     r->since += r->batch_bytes;
     if (r->is_retelling) {
         r->at = r->next;
+        r->told += r->piece;
     }
     if (r->is_retelling && r->is_last_piece) {
         end_retelling(r);
@@ -386,14 +434,15 @@ int replica_ship(struct replica *r)
 
 void replica_committed(struct replica *r, bool is_journal_empty)
 {
-    if (!is_journal_empty || !replica_wants_tables(r)) { /* nor while it would not fit */
+    r->has_note = is_journal_empty ? r->will_have_note : r->has_note;
+    if (!is_journal_empty || !may_begin_retelling(r)) { /* nor while it would not fit */
         return;
     }
     r->wants_retelling = false;
     r->is_retelling = true;
     r->is_doubted = false;
     r->at = (struct spool_retelling){.id = 0};
-    r->told = r->since = 0;
+    r->told = r->noted = r->since = 0;
     (void)pthread_mutex_lock(&r->lock);
     r->start = r->place + 1;
     r->figures.is_retelling = true;
@@ -408,21 +457,26 @@ void replica_doubt(struct replica *r)
     bool has_room = r->size + r->spool_bytes <= r->max_bytes / 100 * RETELLING_MOST;
     (void)pthread_mutex_unlock(&r->lock);
     r->is_retelling = r->is_retelling && !has_room;
+    /* The log may say that the message under way is gone: of that its copy keeps no pieces. */
+    r->at = (struct spool_retelling){.after = spool_retelling_done(&r->at)};
     r->is_doubted = true;
 }
 
 /* --- the keeper ------------------------------------------------------------------------------- */
 
-void replica_open(struct replica *r, uint16_t node, uint64_t epoch, uint64_t place, bool is_new)
+const struct spool_retold *replica_retold(const struct replica *r)
+{
+    return r->found.made != 0 ? &r->found : NULL;
+}
+
+void replica_open(struct replica *r, const struct replica_epoch *e)
 {
     (void)pthread_mutex_lock(&r->lock);
-    assert(!r->is_open);
+    assert(!r->is_open && (!e->goes_on || r->found.made != 0));
     r->is_open = true;
-    r->is_new = is_new;
-    r->node = node;
-    r->epoch = epoch;
+    r->epoch = *e;
     r->serial = 0;
-    r->place = place;
+    r->place = e->place;
     r->purge = 0;
     (void)pthread_mutex_unlock(&r->lock);
     r->wake_writer(r->writer_ctx);
@@ -528,7 +582,7 @@ void replica_look(struct replica *r, struct replica_view *ret)
     (void)pthread_mutex_lock(&r->lock);
     *ret = r->figures;
     ret->is_open = r->is_open;
-    ret->epoch = r->epoch;
+    ret->epoch = r->epoch.epoch;
     ret->place = r->place;
     ret->size = r->size;
     (void)pthread_mutex_unlock(&r->lock);

@@ -15,6 +15,13 @@
  * mail that there is, so new mail is refused in time: when the spool has two fifths of the log's
  * limit, or when what the spool has would leave less than a tenth for results (replica_is_full).
  *
+ * How far a retelling is, is noted in the tables (spool_retold.h), so that a process that dies in it does not
+ * leave what it had told as so many bytes for nothing, with no room for the next one to begin anew. The next
+ * process goes on with it, if the log still has what was noted, and what was in front of the retelling's
+ * beginning is purged at its end. It is as after a doubt for which there was no room: the spool may not have
+ * the last batch, so all is told once more behind it. tests/sim/adopt_random has the trial, and what would be
+ * unsound.
+ *
  * Concurrency: the writer's functions are called by the spool writer, the keeper's by the thread
  * `log`. `lock` guards what both use. The frames are the writer's while `under_way` is 0, and the keeper's
  * to read until it is 0 again. */
@@ -30,7 +37,9 @@
 #include <stdint.h>
 
 struct replica;
+struct spool_retold;
 struct spool_store;
+struct spool_txn;
 
 /* How long a batch waits for the servers to acknowledge its next frame before its receptions are
  * refused (design: 451 after 2 s). One bound for all frames would never let a batch through that has
@@ -50,7 +59,8 @@ void replica_free(struct replica *r); /* accepts NULL */
 bool replica_is_ready(struct replica *r);
 /* No new mail is to be accepted. Looks at the spool every 100 ms. */
 bool replica_is_full(struct replica *r);
-/* A retelling waits for a commit of the tables that takes over the journal. */
+/* A retelling waits for a commit of the tables: to begin, with one that takes over the journal, or that it is
+ * noted how far it is, each hundredth of max_bytes, or that it is through. */
 bool replica_wants_tables(struct replica *r);
 /* When a retelling goes on even if there is nothing to commit: a monotonic time, which may be past;
  * USEC_NEVER: none is under way. */
@@ -59,6 +69,8 @@ usec_t replica_retelling_due(const struct replica *r);
  *
  * is_idle  there is nothing else to commit: more is retold at once */
 void replica_begin(struct replica *r, bool is_idle);
+/* The batch is one for the tables: note in its transaction how far the retelling is. errors: storage */
+MUST_USE int replica_note(struct replica *r, struct spool_txn *t);
 /* Hand the batch over and wait until it is acknowledged. Call it when nothing is left to be told, and
  * before the commit. Under RCU: asleep.
  *
@@ -75,11 +87,19 @@ void replica_doubt(struct replica *r);
 
 /* wake  called when there is work for the keeper; the writer's thread. Before the threads start. */
 void replica_set_keeper(struct replica *r, void (*wake)(void *ctx), void *ctx);
-/* The log is open: this epoch's fence lies in `place`.
- *
- * node    its number, at least 1
- * is_new  this is the first frame that the log ever had, and the spool had no other log */
-void replica_open(struct replica *r, uint16_t node, uint64_t epoch, uint64_t place, bool is_new);
+/* The retelling that the last process was at; NULL: none that is known of. */
+const struct spool_retold *replica_retold(const struct replica *r);
+
+struct replica_epoch {
+    uint16_t node;         /* its number, at least 1 */
+    uint64_t epoch, place; /* place: of its fence */
+    uint64_t made;         /* of the stream, in the servers' count */
+    bool
+        is_new; /* the fence is the first frame that the log ever had, and the spool had no other log */
+    bool goes_on; /* with replica_retold, whose frames are there */
+};
+/* The log is open. */
+void replica_open(struct replica *r, const struct replica_epoch *e);
 /* The epoch has ended. Frames under way are forgotten. */
 void replica_close(struct replica *r);
 /* The frame with this serial; empty when none is under way. Valid until all of the batch are acknowledged. */

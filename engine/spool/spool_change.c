@@ -380,7 +380,7 @@ static int next_staged(struct teller *t, struct spool_retelling *at)
     if (r == 0 && spool_key_read_id(key, &at->id)) {
         go_to(at, STAGED_BODY);
     } else if (r == 0 || r == ERR_MISSING) {
-        *at = (struct spool_retelling){.stage = NEXT};
+        *at = (struct spool_retelling){.stage = NEXT, .id = at->after, .after = at->after};
         r = 0;
     }
     return r;
@@ -496,6 +496,14 @@ int spool_retell(struct spool_reader *r, struct spool_retelling *at, size_t budg
     }
     *ret_bytes = t.bytes;
     return err;
+}
+
+uint64_t spool_retelling_done(const struct spool_retelling *at)
+{
+    if (at->stage < NEXT) {
+        return at->after;
+    }
+    return at->stage == NEXT ? at->id : at->id - 1;
 }
 
 struct spool_retelling spool_retell_from(uint64_t id)

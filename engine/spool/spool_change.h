@@ -63,6 +63,7 @@ struct spool_retelling {
     uint64_t id;    /* of the message under way; all zero: begin with the first one */
     uint32_t stage; /* of this file */
     uint32_t next;  /* number of the next piece of that stage */
+    uint64_t after; /* messages up to this one are passed over; set at the beginning */
 };
 
 /* Go on by about so many bytes, from the newest commit. Between begin and end of a reader of this
@@ -73,6 +74,10 @@ struct spool_retelling {
  *            ERR_AGAIN: a page cannot be read for now; storage. A message that is damaged is passed over */
 MUST_USE int spool_retell(struct spool_reader *r, struct spool_retelling *at, size_t budget,
                           spool_listener *tell, void *ctx, size_t *ret_bytes);
+
+/* Up to which message all are told: one that begins with nothing but this as `after` tells the rest, with
+ * the message under way from its first piece on, and what is of no message once more. */
+uint64_t spool_retelling_done(const struct spool_retelling *at);
 
 /* The same of one message alone, from its first piece on. */
 struct spool_retelling spool_retell_from(uint64_t id);

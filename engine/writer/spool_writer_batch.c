@@ -54,6 +54,12 @@ static void begin_replica(struct spool_writer *w, bool is_idle)
     }
 }
 
+/* errors: of the store */
+static int note_replica(struct spool_writer *w, struct spool_txn *txn)
+{
+    return w->engine->replica == NULL ? 0 : replica_note(w->engine->replica, txn);
+}
+
 /* The servers have all of the batch when this returns 0. As with a disk that stalls, waiting must not
  * stop reclaim, and no RCU pointer of this pass is used after it. */
 static int ship_replica(struct spool_writer *w)
@@ -133,6 +139,7 @@ static int write_tables(struct spool_writer *w)
     if (err == 0) {
         err = spool_forget_flows(txn);
     }
+    err = err == 0 ? note_replica(w, txn) : err;
     /* While the disk fails, it is asked first: the same batch comes twice a second, and each copy of it
      * would stay in the log, which nothing shortens meanwhile. Nobody's reception is in it. */
     err = err == 0 && !w->is_broken ? ship_replica(w) : err;

@@ -202,6 +202,35 @@ def test_log_is_full(nats, place):
     assert len(receiver.messages) == sent
 
 
+def test_killed_while_all_is_told_anew(place):
+    """Again and again, with so much mail that the log has no room for what the dead told and for all of it once more."""
+    one = NatsCluster(place.subfolder('nats'), 1)
+    place.keep(one)
+    daemon = place.sluice(cluster=log_section('anew', one, max_bytes='256M'))
+    wait_open(daemon)
+    daemon.command('suspend', '--all', '--reason', 'x', '--here')
+    noise = os.urandom(4 << 20).translate(bytes(128 + i % 128 for i in range(256)))  # which cannot be compressed much
+    body = b'Subject: x\r\n\r\n' + b''.join(noise[i:i + 900] + b'\r\n' for i in range(0, len(noise), 900))
+    for i in range(22):
+        submit(daemon, 'a@a.test', [f'r{i}@x.test'], body)
+    until(lambda: not log_of(daemon)['retelling'], lambda: log_of(daemon), 30)
+
+    def size():
+        return stream_request(one, 'INFO', 'anew')['state']['bytes']
+
+    for i in range(3):
+        daemon.kill()
+        before = size()
+        daemon.start()
+        wait_open(daemon)
+        assert i == 0 or 'that goes on where it ended' in daemon.log()
+        if i < 2:
+            until(lambda: size() > before + 40e6, lambda: f'{before}, {log_of(daemon)}', 30)
+    until(lambda: refusal(daemon) is None and size() < 130e6 and not log_of(daemon)['retelling'], lambda: log_of(daemon), 30)
+    lose_spool(daemon)
+    assert restore(daemon, 'anew') == 22
+
+
 def test_events_of_a_batch_that_failed(nats, place):
     """What a batch changes stands in the event log once, however often it is written."""
     receiver = place.receiver(answers=lambda verb, argument, session: '550 5.1.1 No such user' if verb == 'RCPT' else None)

@@ -7,6 +7,7 @@
 #include "engine/replica/replica.h"
 #include "engine/spool/spool_change.h"
 #include "engine/spool/spool_env.h"
+#include "engine/spool/spool_retold.h"
 #include "engine/spool/spool_suppress.h"
 #include "tests/unit/spool_fixture.h"
 
@@ -41,7 +42,7 @@ static void put_in_log(struct slice frame)
     buf_append_slice(&keeper.frames[keeper.last], frame);
 }
 
-static void begin_epoch(void)
+static void begin_epoch(bool goes_on)
 {
     struct buf fence;
     (void)pthread_mutex_lock(&keeper.lock);
@@ -55,7 +56,13 @@ static void begin_epoch(void)
     uint64_t place = keeper.last;
     (void)pthread_mutex_unlock(&keeper.lock);
     buf_fini(&fence);
-    replica_open(keeper.replica, 7, keeper.epoch, place, keeper.epoch == 1);
+    const struct replica_epoch e = {.node = 7,
+                                    .epoch = keeper.epoch,
+                                    .place = place,
+                                    .made = 1,
+                                    .is_new = keeper.epoch == 1,
+                                    .goes_on = goes_on};
+    replica_open(keeper.replica, &e);
 }
 
 static void *run_keeper(void *arg)
@@ -102,7 +109,7 @@ static int setup_replica(void **state)
     atomic_store(&keeper.usec_a_frame, 0);
     assert_int_equal(replica_new(store, 256 << 20, wake_nobody, NULL, &keeper.replica), 0);
     replica_set_keeper(keeper.replica, wake_nobody, NULL);
-    begin_epoch();
+    begin_epoch(false);
     assert_int_equal(pthread_create(&keeper.thread, NULL, run_keeper, NULL), 0);
     return r;
 }
@@ -172,6 +179,7 @@ static int commit_some(uint64_t first_id, unsigned count, struct spool_position 
     if (removes) {
         assert_int_equal(spool_remove(t, at), 0);
     }
+    assert_int_equal(replica_note(keeper.replica, t), 0);
     int err = replica_ship(keeper.replica);
     if (err != 0) {
         spool_abort(t);
@@ -193,8 +201,11 @@ static void retell_all(void)
     for (int i = 0; replica_wants_tables(keeper.replica) || is_retelling(); i++) {
         assert_true(i < 1000);
         wait_ready();
+        struct spool_txn *t = begin();
         replica_begin(keeper.replica, true);
+        assert_int_equal(replica_note(keeper.replica, t), 0);
         assert_int_equal(replica_ship(keeper.replica), 0);
+        assert_int_equal(spool_commit(t), 0);
         replica_committed(keeper.replica, true);
     }
 }
@@ -253,6 +264,86 @@ static void an_earlier_purge_does_not_make_it_sure(void **state)
     assert_true(replica_is_sure(keeper.replica) && !replica_is_hurried(keeper.replica));
 }
 
+/* The process ends, and another one opens the log. */
+static void restart(bool is_there)
+{
+    (void)pthread_mutex_lock(&keeper.lock);
+    replica_free(keeper.replica);
+    assert_int_equal(replica_new(store, 256 << 20, wake_nobody, NULL, &keeper.replica), 0);
+    replica_set_keeper(keeper.replica, wake_nobody, NULL);
+    (void)pthread_mutex_unlock(&keeper.lock);
+    begin_epoch(is_there && replica_retold(keeper.replica) != NULL);
+    wait_ready();
+}
+
+static uint64_t bytes_of_log(void)
+{
+    uint64_t bytes = 0;
+    for (uint64_t i = keeper.first; i <= keeper.last; i++) {
+        bytes += keeper.frames[i].len;
+    }
+    return bytes;
+}
+
+/* It dies again and again in the middle: each process tells a part, and together they are through. */
+static void a_retelling_goes_on_in_the_next_process(void **state)
+{
+    struct spool_position at = {.id = 0};
+    assert_int_equal(commit_some(1, 401, &at, false), 0); /* 8 MB */
+    retell_all();
+    assert_int_equal(commit_some(402, 1, &at, false), 0); /* after which nothing is noted */
+    unsigned processes = 0;
+    do {
+        restart(true);
+        processes++;
+        assert_true(processes < 100);
+        if (!is_retelling()) { /* the first one only: it has nothing to go on with */
+            assert_int_equal(processes, 1);
+            assert_int_equal(commit_some(1000, 1, &at, false), 0);
+            assert_true(is_retelling());
+        }
+        replica_begin(keeper.replica, true);
+        assert_int_equal(replica_ship(keeper.replica), 0);
+        assert_int_equal(commit_some(1001 + processes, 1, &at, true), 0);
+        assert_int_equal(replayed_messages(), 403);
+        replica_begin(keeper.replica, true); /* told, and not noted: it is told again */
+        assert_int_equal(replica_ship(keeper.replica), 0);
+    } while (is_retelling());
+    assert_in_range(processes, 20, 40);
+    assert_false(replica_is_sure(keeper.replica));
+    assert_true(bytes_of_log() < 40 << 20);
+    assert_true(replica_wants_tables(
+        keeper.replica)); /* once more, as any of them may have been in doubt */
+    retell_all();
+    while (!replica_is_sure(keeper.replica)) {
+        (void)usleep(100); /* the keeper purges */
+    }
+    assert_int_equal(replayed_messages(), 403);
+    assert_true(bytes_of_log() < 10 << 20);
+}
+
+/* What was noted is of use only if the log has it; a spool that changed without a log has nothing noted. */
+static void a_retelling_that_the_log_has_lost_begins_anew(void **state)
+{
+    struct spool_position at = {.id = 0};
+    assert_int_equal(commit_some(1, 400, &at, false), 0);
+    assert_int_equal(commit_some(401, 1, &at, false), 0);
+    assert_true(is_retelling());
+    restart(false);
+    assert_non_null(replica_retold(keeper.replica));
+    assert_true(replica_retold(keeper.replica)->made == 1 &&
+                replica_retold(keeper.replica)->epoch == 1);
+    assert_false(is_retelling());
+    assert_int_equal(commit_some(402, 1, &at, false), 0);
+    assert_true(is_retelling());
+    assert_int_equal(commit_some(403, 1, &at, false), 0);
+    assert_int_equal(spool_store_without_log(store), 0);
+    assert_int_equal(spool_store_without_log(store), 0);
+    restart(true);
+    assert_null(replica_retold(keeper.replica));
+    assert_false(is_retelling());
+}
+
 /* A doubt begins the retelling anew only where that has room; else the log would stay as long as it is. */
 static void a_doubt_leaves_no_full_log(void **state)
 {
@@ -288,7 +379,7 @@ static void an_epoch_that_ends_takes_its_batch_along(void **state)
     (void)put(t, 4, SLICE("x"));
     atomic_store(&keeper.is_deaf, true);
     replica_close(keeper.replica);
-    begin_epoch();
+    begin_epoch(false);
     assert_int_equal(replica_ship(keeper.replica), ERR_CLOSED);
     spool_abort(t);
     atomic_store(&keeper.is_deaf, false);
@@ -414,6 +505,10 @@ int main(void)
                                         teardown_replica),
         cmocka_unit_test_setup_teardown(an_earlier_purge_does_not_make_it_sure, setup_replica,
                                         teardown_replica),
+        cmocka_unit_test_setup_teardown(a_retelling_goes_on_in_the_next_process, setup_replica,
+                                        teardown_replica),
+        cmocka_unit_test_setup_teardown(a_retelling_that_the_log_has_lost_begins_anew,
+                                        setup_replica, teardown_replica),
         cmocka_unit_test_setup_teardown(a_doubt_leaves_no_full_log, setup_replica,
                                         teardown_replica),
         cmocka_unit_test_setup_teardown(an_epoch_that_ends_takes_its_batch_along, setup_replica,
