@@ -74,21 +74,25 @@ int base64_decode(struct slice text, void *out, size_t size, size_t *ret_len)
 
 size_t base64_encode(struct slice data, char *out)
 {
-    size_t len = 0;
-
-    for (size_t at = 0; at < data.len; at += 3) {
-        uint32_t value = 0;
-        size_t have = data.len - at < 3 ? data.len - at : 3;
-        for (size_t i = 0; i < 3; i++) {
-            value = value << 8 | (i < have ? (unsigned char)data.data[at + i] : 0U);
+    const unsigned char *from = (const unsigned char *)data.data;
+    size_t len = 0, left = data.len;
+    for (; left >= 3; left -= 3, from += 3, len += 4) {
+        uint32_t value = (uint32_t)from[0] << 16 | (uint32_t)from[1] << 8 | from[2];
+        out[len] = alphabet[value >> 18];
+        out[len + 1] = alphabet[value >> 12 & 63];
+        out[len + 2] = alphabet[value >> 6 & 63];
+        out[len + 3] = alphabet[value & 63];
+    }
+    if (left > 0) {
+        uint32_t value = (uint32_t)from[0] << 8 | (left == 2 ? from[1] : 0U);
+        out[len] = alphabet[value >> 10];
+        out[len + 1] = alphabet[value >> 4 & 63];
+        out[len + 2] = '=';
+        if (left == 2) {
+            out[len + 2] = alphabet[value << 2 & 63];
         }
-        for (size_t i = 0; i < 4; i++) {
-            out[len] = '=';
-            if (i <= have) {
-                out[len] = alphabet[value >> (18 - 6 * i) & 63];
-            }
-            len++;
-        }
+        out[len + 3] = '=';
+        len += 4;
     }
     return len;
 }

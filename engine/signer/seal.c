@@ -91,11 +91,14 @@ static int copy_header(struct seal *s, const struct message *m)
         if (s->header.failed) {
             return -ENOMEM;
         }
+        bool is_found = len == 0 && part < piece.len && part <= room;
+        size_t end = is_found ? part : 0;
         struct slice seen = slice_from(buf_slice(&s->header), from);
-        const char *found = memmem(seen.data, seen.len, "\r\n\r\n", 4);
-        size_t end = found == NULL ? 0 : (size_t)(found - seen.data) + 4;
         if (from == 0 && seen.len >= 2 && memcmp(seen.data, "\r\n", 2) == 0) {
             end = 2;
+        } else if (end == 0) {
+            const char *found = memmem(seen.data, seen.len, "\r\n\r\n", 4);
+            end = found == NULL ? 0 : (size_t)(found - seen.data) + 4;
         }
         if (end > 0) { /* at the end of a piece as well: what follows is the body */
             s->header.len = from + end;
@@ -155,8 +158,8 @@ static int recall_signing(const struct seal *s, struct message *m)
     if (signing == NULL) {
         return -ENOMEM;
     }
-    int err = s->body.len > 0 ? ERR_MISSING
-                              : spool_read_signing(s->reader, m->envelope.id, &record);
+    int err =
+        s->body.len > 0 ? ERR_MISSING : spool_read_signing(s->reader, m->envelope.id, &record);
     if (err == 0) {
         err = signing_restore(signing, &record);
     }
