@@ -24,7 +24,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { READ_LIMIT = 5000 }; /* recipients a portion: bounds how long one message holds the thread */
+enum {
+    READ_LIMIT = 5000, /* recipients a portion: bounds how long one message holds the thread */
+    SIGNER_RUN = 8,    /* messages that follow each other and go to the same signer */
+};
 
 uint32_t activation_limit(const struct activation *a)
 {
@@ -67,12 +70,14 @@ static struct outbox *to_sched(const struct activation *a, const struct submissi
 }
 
 /* First recipients go by way of the thread that signs the message, when there are keys. All of a message
- * go by the same one. */
+ * go by the same one; so do its neighbours, most of which one commit made known: they take one wake in
+ * place of one of each signer, and go on together. */
 static void send_submission(const struct activation *a, const struct settings *settings,
                             struct submission *s)
 {
     if (settings->keys != NULL) {
-        letter_put_sign(&a->to_signers[s->message->envelope.id % a->engine->signer_count], s);
+        uint64_t run = s->message->envelope.id / SIGNER_RUN;
+        letter_put_sign(&a->to_signers[run % a->engine->signer_count], s);
     } else {
         letter_put_submit(to_sched(a, s), s);
     }
