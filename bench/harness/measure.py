@@ -1,4 +1,4 @@
-"""Repeats, and what they come to. Systems take turns, and a ratio is that of two neighbouring runs;
+"""Repeats, and what they come to. Systems take turns, forwards and backwards, and a ratio is that of two neighbouring runs;
 rounds that other work on the machine disturbed are made again, up to a point. Rates and CPU times
 move with the machine: the ratios within a round are what counts."""
 import argparse
@@ -98,7 +98,8 @@ def rounds(args, cases, figures, run_one):
         clean = 0
         for pair in range(1, 3 * args.pairs + 1):
             wait_for_quiet(args)
-            turn = [one_run(args, name, case, pair, figures, run_one) for name in args.relays]
+            order = args.relays if pair % 2 == 1 else args.relays[::-1]
+            turn = [one_run(args, name, case, pair, figures, run_one) for name in order]
             is_clean = all((run['foreign'] or 0) <= args.max_foreign for run in turn)
             for run in turn:
                 run['is_clean'] = is_clean

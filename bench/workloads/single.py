@@ -16,7 +16,7 @@ def add_arguments(parser):
     signed.add_arguments(parser)
 
 
-def targets_of(args, title):
+def targets_of(args, title, runs=()):
     def targets(rows):
         found = []
         cpu = measure.figure_of(rows, 'sluice', 'cpu_us')
@@ -26,7 +26,7 @@ def targets_of(args, title):
         if ratio is not None:
             found.append(measure.target(f"{title}: times Postfix's fastest rate", '>= 15', ratio,
                                         ratio >= 15))
-        return found + configured.targets(rows) + signed.targets(args, rows)
+        return found + configured.targets(rows) + signed.targets(args, rows, runs)
     return targets
 
 
@@ -36,4 +36,4 @@ def run(args):
     measure.check(args)
     figures = signed.figures(args)
     runs = measure.rounds(args, [Setting.of(args, **configured.setting(args, 1))], figures, signed.measured(flow))
-    return measure.result(args, (TITLE, __doc__), figures, runs, targets_of(args, TITLE))
+    return measure.result(args, (TITLE, __doc__), figures, runs, targets_of(args, TITLE, runs))
