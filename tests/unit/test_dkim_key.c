@@ -6,6 +6,8 @@
 
 #include <openssl/ec.h>
 #include <openssl/rsa.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 static struct dkim_key *read_key(const struct buf *pem)
@@ -88,12 +90,73 @@ static void what_is_no_key_is_named(void **state)
     buf_fini(&pem);
 }
 
+/* More threads than processors. */
+enum { SIGNERS = 20, ROUNDS = 40 };
+
+struct company {
+    struct dkim_key *keys[2];
+    uint8_t hashes[ROUNDS][DKIM_HASH_BYTES];
+    uint8_t wanted[2][ROUNDS][DKIM_SIGNATURE_MAX]; /* by one thread alone */
+    size_t lens[2][ROUNDS];
+    _Atomic unsigned different;
+};
+
+static void *sign_in_company(void *arg)
+{
+    struct company *c = arg;
+    for (size_t round = 0; round < ROUNDS; round++) {
+        for (size_t k = 0; k < 2; k++) {
+            uint8_t signature[DKIM_SIGNATURE_MAX];
+            size_t len = 0;
+            bool is_same = dkim_key_sign(c->keys[k], c->hashes[round], signature, &len) == 0 &&
+                           len == c->lens[k][round] &&
+                           memcmp(signature, c->wanted[k][round], len) == 0;
+            atomic_fetch_add(&c->different, !is_same);
+        }
+    }
+    return NULL;
+}
+
+/* Signatures of both algorithms are the same whenever they are made. */
+static void many_threads_sign_by_the_same_keys(void **state)
+{
+    struct buf pem[2];
+    struct company c = {.different = 0};
+    pthread_t threads[SIGNERS];
+    for (size_t k = 0; k < 2; k++) {
+        buf_init(&pem[k], 0);
+    }
+    dkim_keys_put_rsa(1024, &pem[0]);
+    dkim_keys_put_published(&pem[1]);
+    for (size_t k = 0; k < 2; k++) {
+        c.keys[k] = read_key(&pem[k]);
+        for (size_t round = 0; round < ROUNDS; round++) {
+            memset(c.hashes[round], (int)round, DKIM_HASH_BYTES);
+            assert_int_equal(
+                dkim_key_sign(c.keys[k], c.hashes[round], c.wanted[k][round], &c.lens[k][round]),
+                0);
+        }
+    }
+    for (size_t i = 0; i < SIGNERS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, sign_in_company, &c), 0);
+    }
+    for (size_t i = 0; i < SIGNERS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_int_equal(c.different, 0);
+    for (size_t k = 0; k < 2; k++) {
+        dkim_key_free(c.keys[k]);
+        buf_fini(&pem[k]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_published_key_has_its_record),
         cmocka_unit_test(lengths_of_rsa_keys_are_bounded),
         cmocka_unit_test(what_is_no_key_is_named),
+        cmocka_unit_test(many_threads_sign_by_the_same_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
