@@ -288,6 +288,16 @@ static int load_and_activate(struct activator *a, const struct spool_position *p
     return 0;
 }
 
+/* Of a message that its flow's scan has not come to. */
+static int activate_out_of_turn(struct activator *a, const struct spool_position *position)
+{
+    struct flow_queue *f = flow_queues_find(&a->queues, position->flow);
+    if (f != NULL) {
+        flow_queue_forget_places(f);
+    }
+    return load_and_activate(a, position);
+}
+
 /* Reads the recipients that schedulers' pools have asked for; the spool reader is open. */
 static void answer_reads(struct activator *a)
 {
@@ -319,14 +329,20 @@ static void pause_import(struct activator *a, int err)
     a->pause_until = clock_mono() + USEC_PER_SEC;
 }
 
+/* How many messages of each flow the kernel is asked for. */
+static uint32_t most_ahead(const struct activator *a)
+{
+    uint32_t flows = a->rota.waiting_flows > 0 ? a->rota.waiting_flows : 1;
+    return AHEAD / flows > 2 ? AHEAD / flows : 2;
+}
+
 /* Asks the kernel for the pages of the flow's next messages, so that the disk reads many at a time.
  * from: the scan's place, behind which the next message is taken; until: where the scan ends */
 static void read_ahead(struct activator *a, struct flow_queue *f, const struct spool_position *from,
                        uint64_t until)
 {
     struct flow_cursors *c = flow_queue_cursors(f);
-    uint32_t flows = a->rota.waiting_flows > 0 ? a->rota.waiting_flows : 1;
-    uint32_t most = AHEAD / flows > 2 ? AHEAD / flows : 2;
+    const uint32_t most = most_ahead(a);
     if (c == NULL) {
         return; /* it is read all the same */
     }
@@ -341,22 +357,37 @@ static void read_ahead(struct activator *a, struct flow_queue *f, const struct s
     ahead->count -= ahead->count > 0;
 }
 
+/* The incoming message of the flow behind the place. ret_is_active: it need not be activated, as a sweep
+ * was before. errors: as of known_places_next, -ENOMEM */
+static int next_incoming(struct activator *a, struct flow_queue *f, struct spool_position *at,
+                         bool *ret_is_active)
+{
+    struct flow_cursors *c = flow_queue_cursors(f);
+    const uint32_t most = most_ahead(a);
+    if (c == NULL) {
+        return -ENOMEM;
+    }
+    if (most > KNOWN_PLACES) {
+        read_ahead(a, f, at, UINT64_MAX);
+    }
+    return known_places_next(&c->known, a->reader, &a->held, most > KNOWN_PLACES ? 0 : most, at,
+                             ret_is_active);
+}
+
 /* returns true when a message was taken from the incoming class */
 static bool take_incoming(struct activator *a, struct flow_queue *f)
 {
-    const struct spool_position at = {SPOOL_INCOMING, f->backlog.at, UINT64_MAX, f->backlog.flow};
-    struct spool_position next;
+    struct spool_position next = {SPOOL_INCOMING, f->backlog.at, UINT64_MAX, f->backlog.flow};
+    bool is_active;
     if (!backlog_is_readable(&f->backlog)) {
         return false;
     }
-    read_ahead(a, f, &at, UINT64_MAX);
-    int err = spool_scan_flow(a->reader, &at, &next);
+    int err = next_incoming(a, f, &next, &is_active);
     if (err == ERR_MISSING) {
         backlog_end(&f->backlog, a->engine);
         return false;
     }
-    /* A sweep may have activated this message already. */
-    err = err == 0 && !id_set_has(&a->held, next.id) ? load_and_activate(a, &next) : err;
+    err = err == 0 && !is_active ? load_and_activate(a, &next) : err;
     if (err != 0) {
         pause_import(a, err);
         return false;
@@ -515,7 +546,7 @@ static bool take_called(struct activator *a, struct flow_queue *f, int *looks)
     if (err == ERR_MISSING) {
         return false;
     }
-    err = err == 0 ? load_and_activate(a, &next) : err;
+    err = err == 0 ? activate_out_of_turn(a, &next) : err;
     if (err != 0) {
         pause_import(a, err);
         return false;
@@ -550,7 +581,7 @@ static bool take_swept(struct activator *a, int *looks)
         if (id_set_has(&a->held, next.id)) {
             continue; /* active: LETTER_ORDERS makes the schedulers apply the orders to it */
         }
-        err = load_and_activate(a, &next);
+        err = activate_out_of_turn(a, &next);
         if (err == 0) {
             return true;
         }

@@ -63,6 +63,13 @@ struct flow_cursors *flow_queue_cursors(struct flow_queue *f)
     return f->cursors;
 }
 
+void flow_queue_forget_places(struct flow_queue *f)
+{
+    if (f->cursors != NULL) {
+        known_places_forget(&f->cursors->known);
+    }
+}
+
 void flow_queue_rest(struct flow_queue *f)
 {
     free(f->cursors);

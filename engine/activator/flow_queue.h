@@ -9,6 +9,7 @@
 
 #include "base/attr.h"
 #include "engine/activator/deferred_scan.h"
+#include "engine/activator/known_places.h"
 #include "engine/activator/recall.h"
 #include "engine/activator/rota.h"
 #include "engine/post/backlog.h"
@@ -26,6 +27,7 @@ struct read_ahead {
 
 /* Of a flow that has turns. */
 struct flow_cursors {
+    struct known_places known;
     struct read_ahead ahead[2];     /* of SPOOL_INCOMING and SPOOL_DEFERRED */
     struct deferred_place deferred; /* of the scan under way */
     uint64_t held_time, held_id;    /* the last held message that was looked at */
@@ -42,9 +44,9 @@ struct flow_queue {
     bool has_deferred;            /* the scan under way may find some */
     bool has_held;                /* some may be due */
     bool prefers_deferred;        /* scheduler-semantics 8.1: whose turn it is */
-    bool prefers_woken;  /* mail that was held or called back; else what is queued */
-    bool prefers_called; /* of the former, the latter */
-    uint16_t fulls; /* activator.fulls when `prefers_deferred` was set */
+    bool prefers_woken;           /* mail that was held or called back; else what is queued */
+    bool prefers_called;          /* of the former, the latter */
+    uint16_t fulls;               /* activator.fulls when `prefers_deferred` was set */
 };
 
 static_assert(sizeof(struct flow_queue) <= 176, "of 200 bytes for a flow that has inactive mail");
@@ -70,6 +72,8 @@ struct flow_queue *flow_queues_obtain(struct flow_queues *q, uint32_t number);
 
 /* The cursors; new ones are at the front. NULL: no memory */
 struct flow_cursors *flow_queue_cursors(struct flow_queue *f);
+/* Mail of it became active out of its turn, and may be elsewhere in the queue afterwards. */
+void flow_queue_forget_places(struct flow_queue *f);
 /* It has no turns and no places: cursors go. */
 void flow_queue_rest(struct flow_queue *f);
 

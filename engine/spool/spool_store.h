@@ -359,6 +359,10 @@ MUST_USE int spool_scan(struct spool_reader *, enum spool_class class,
 MUST_USE int spool_scan_flow(struct spool_reader *, const struct spool_position *after,
                              struct spool_position *ret);
 
+/* The same and those behind it, at most `most`. ret_count: at least 1 when this returns 0 */
+MUST_USE int spool_scan_some(struct spool_reader *, const struct spool_position *after,
+                             struct spool_position *ret, uint32_t most, uint32_t *ret_count);
+
 /* How many messages of the class each flow has, by a walk over their places alone: what lies there is
  * not read. note is called for each flow that has some; the reader may be used by it, but for scans of
  * this class. errors: storage */
@@ -379,6 +383,8 @@ MUST_USE int spool_next_flow(struct spool_reader *, uint32_t after, struct spool
  * returns the number of messages; what cannot be read ends it early */
 uint32_t spool_prefetch(struct spool_reader *, const struct spool_position *after, uint64_t until,
                         uint32_t limit, struct spool_position *ret_last);
+/* The same for messages whose ids are known. */
+void spool_prefetch_messages(struct spool_reader *, const uint64_t *ids, uint32_t count);
 
 struct spool_counts {
     uint64_t messages, incoming, deferred, held, quarantined; /* messages each */

@@ -362,6 +362,30 @@ int spool_scan_flow(struct spool_reader *r, const struct spool_position *after,
     return rc;
 }
 
+int spool_scan_some(struct spool_reader *r, const struct spool_position *after,
+                    struct spool_position *ret, uint32_t most, uint32_t *ret_count)
+{
+    uint32_t count = 1;
+    int rc = spool_scan_flow(r, after, &ret[0]);
+    if (rc != 0) {
+        return rc;
+    }
+    MDB_cursor *cursor = r->scan[after->class];
+    MDB_val k, v;
+    while (count < most && mdb_cursor_get(cursor, &k, &v, MDB_NEXT) == 0) {
+        struct spool_position found = {.class = after->class};
+        if (!spool_key_read_queue(spool_slice(&k), &found)) {
+            continue; /* damaged: passed over */
+        }
+        if (found.flow != after->flow) {
+            break;
+        }
+        ret[count++] = found;
+    }
+    *ret_count = count;
+    return spool_reader_result(r, 0, NULL);
+}
+
 int spool_count_flows(struct spool_reader *r, enum spool_class class,
                       void (*note)(void *ctx, uint32_t flow, uint64_t messages), void *ctx)
 {
@@ -429,6 +453,25 @@ int spool_next_flow(struct spool_reader *r, uint32_t after, struct spool_flow *r
     return spool_reader_result(r, spool_error(rc), NULL);
 }
 
+/* Finds where the record lies, without touching its bytes. */
+static void ask_message(struct spool_reader *r, uint64_t id, struct page_run *run)
+{
+    const struct spool_key key = spool_key_id(id);
+    struct slice record = SLICE("");
+    if (view_get(r, SPOOL_TABLE_MESSAGE, &key, &record) == 0) {
+        page_run_add(run, record);
+    }
+}
+
+void spool_prefetch_messages(struct spool_reader *r, const uint64_t *ids, uint32_t count)
+{
+    struct page_run run = {NULL, NULL};
+    for (uint32_t i = 0; i < count; i++) {
+        ask_message(r, ids[i], &run);
+    }
+    page_run_ask(&run);
+}
+
 uint32_t spool_prefetch(struct spool_reader *r, const struct spool_position *after, uint64_t until,
                         uint32_t limit, struct spool_position *ret_last)
 {
@@ -436,12 +479,7 @@ uint32_t spool_prefetch(struct spool_reader *r, const struct spool_position *aft
     struct page_run run = {NULL, NULL};
     uint32_t count = 0;
     while (count < limit && spool_scan_flow(r, &at, &at) == 0 && at.time <= until) {
-        const struct spool_key key = spool_key_id(at.id);
-        struct slice record = SLICE("");
-        /* Finds where the record lies, without touching its bytes. */
-        if (view_get(r, SPOOL_TABLE_MESSAGE, &key, &record) == 0) {
-            page_run_add(&run, record);
-        }
+        ask_message(r, at.id, &run);
         *ret_last = at;
         count++;
     }

@@ -80,8 +80,20 @@ static void pages_are_asked_for_ahead(void **state)
 
     struct spool_position at = {.class = SPOOL_INCOMING}, due = {.class = SPOOL_DEFERRED};
     assert_int_equal(spool_reader_begin(reader), 0);
-    assert_int_equal(spool_prefetch(reader, &at, UINT64_MAX, 50, &at), 50);
-    assert_int_equal(at.id, 50);
+    struct spool_position some[50];
+    uint64_t ids[50];
+    uint32_t count;
+    assert_int_equal(spool_scan_some(reader, &at, some, 50, &count), 0);
+    assert_int_equal(count, 50);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(some[i].id, i + 1);
+        ids[i] = some[i].id;
+    }
+    spool_prefetch_messages(reader, ids, count);
+    at = some[count - 1];
+    assert_int_equal(spool_scan_some(reader, &at, some, 50, &count), 0);
+    assert_int_equal(count, 10);
+    assert_int_equal(spool_scan_some(reader, &some[9], some, 50, &count), ERR_MISSING);
     assert_int_equal(spool_prefetch(reader, &at, UINT64_MAX, 50, &at), 10);
     assert_int_equal(at.id, COUNT);
     assert_int_equal(spool_prefetch(reader, &at, UINT64_MAX, 50, &at), 0);
