@@ -197,7 +197,7 @@ static struct share *new_share(struct sched *s, struct flow *f, struct turn *t)
     return share;
 }
 
-/* With one stand more. is_new: there is none yet, as its own party is that of one stand. NULL: no
+/* With one stand more. is_new: there is none yet, as the party has no other destination. NULL: no
  * memory. */
 static struct share *obtain_share(struct sched *s, struct flow *f, struct party *p, bool is_new)
 {
@@ -295,7 +295,9 @@ static bool take_place(struct sched *s, struct stand *stand)
         stand->share = give_own(s, stand) ? stand->own : NULL;
         return stand->share != NULL;
     }
-    struct share *share = obtain_share(s, stand->flow, d->party, false);
+    const struct list *members = &shared_party_of(d->party)->members;
+    bool is_alone = members->next == members->prev; /* it is one of them */
+    struct share *share = obtain_share(s, stand->flow, d->party, is_alone);
     if (share == NULL) {
         return false;
     }

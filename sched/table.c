@@ -13,8 +13,11 @@
 #define FULL(capacity) ((capacity) / 8 * 5)
 
 struct table_slots {
-    uint32_t bits;      /* capacity = 1 << bits */
-    uint32_t *prefixes; /* owner: low half of each slot's hash, so that a rebuild reads no node */
+    uint32_t bits; /* capacity = 1 << bits */
+    uint32_t *
+        prefixes; /* low half of each slot's hash: so a rebuild reads no node, and a search none but
+                         * the one it looks for. Any thread, relaxed: a slot's was stored before its node,
+                         * and is another one's only when that node was removed since */
     struct table_node *nodes[]; /* any thread, RCU-published */
 };
 
@@ -68,6 +71,11 @@ static void store_slot(struct table_slots *slots, uint32_t at, struct table_node
 static struct table_node *load_slot(const struct table_slots *slots, uint32_t at)
 {
     return __atomic_load_n(&slots->nodes[at], __ATOMIC_ACQUIRE);
+}
+
+static uint32_t prefix_of(const struct table_slots *slots, uint32_t at)
+{
+    return __atomic_load_n(&slots->prefixes[at], __ATOMIC_RELAXED);
 }
 
 int table_reserve(struct table *t)
@@ -132,7 +140,7 @@ void table_insert(struct table *t, struct table_node *node)
         t->used++;
         assert(t->used <= mask);
     }
-    slots->prefixes[at] = (uint32_t)node->hash;
+    __atomic_store_n(&slots->prefixes[at], (uint32_t)node->hash, __ATOMIC_RELAXED);
     store_slot(slots, at, node);
     t->count++;
 }
@@ -170,7 +178,8 @@ struct table_node *table_find(const struct table *t, uint64_t hash, table_match 
         if (node == NULL) {
             return NULL;
         }
-        if (node != &t->tomb && node->hash == hash && match(node, key)) {
+        if (node != &t->tomb && prefix_of(slots, at) == (uint32_t)hash && node->hash == hash &&
+            match(node, key)) {
             return node;
         }
     }
