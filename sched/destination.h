@@ -19,7 +19,7 @@ struct sched_destination {
     int in_flight, waiting; /* entries */
     int most_in_flight;     /* of terms; 0: no bound */
     int held;               /* of `waiting`: of jobs whose owner may not send now */
-    usec_t paced_until;     /* of their rates: nothing more goes before; 0: it may */
+    usec_t paced_until;     /* of their rates and quota: nothing more goes before; 0: it may */
     bool lacks_hosts;       /* must_resolve and none are known */
     bool lacks_quota;       /* paced_until is not of rates alone */
     /* Owner thread only. */

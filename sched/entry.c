@@ -220,7 +220,6 @@ void entry_select(struct sched *s, struct sched_entry *e)
     shared_add(&entry_job(e)->busy, 1);
     shared_add(&s->shared.entries_in_flight, 1);
     shared_add(&s->shared.selections, 1);
-    terms_take(s, entry_destination(e), e->count);
     recount_in_flight(s, entry_destination(e));
 }
 
@@ -316,7 +315,6 @@ void entry_return(struct sched *s, struct sched_entry *e)
     shared_sub(&e->peer->job->busy, 1);
     shared_sub(&s->shared.entries_in_flight, 1);
     link_again(s, e);
-    terms_give_back(s, d, e->count);
     destination_recount(s, d);
     if (terms_rate_delay(s, d) > 0) {
         destination_suspend(s, d);

@@ -349,8 +349,8 @@ struct sched_terms {
     usec_t connection_idle_limit; /* as in the config, and the next two */
     usec_t connection_age_limit;
     int connection_reuse_limit;
-    struct rate_rule messages, recipients; /* from all sources together; all zero: no rate */
-    struct rate_rule quota; /* count 0: none. Counted by the shell: see sched_quota_wait */
+    /* From all sources together; count 0: none. The shell counts them: see sched_bound_wait. */
+    struct rate_rule messages, recipients, quota;
 };
 
 enum sched_resolution { SCHED_RESOLVED, SCHED_RESOLVE_SOFT, SCHED_RESOLVE_HARD };
@@ -550,17 +550,20 @@ void sched_tenant_weight(struct sched *, uint32_t tenant, uint16_t weight, usec_
 bool sched_close_for(struct sched *, struct sched_lane_key lane, struct slice destination,
                      usec_t until, const struct sched_reason *reason, usec_t now);
 
-/* The quota of a destination's terms is used up, as one of its entries has shown: no new one goes out
- * before `until`, or before its terms have another quota or the core another config. With `until` in
- * the past it may go on. Where its turn is far, what is more than a quarter of the places leaves memory,
- * as what waits for limited lanes does.
- *
- * turn  when there is likely to be something for those that wait; >= until */
-void sched_quota_wait(struct sched *, const struct sched_entry *, usec_t until, usec_t turn,
+/* A rate or the quota of a destination's terms lets nothing more through for now, as one of its entries
+ * has shown: no new one goes out before `until`, or before its terms have other ones or the core another
+ * config. With `until` in the past it may go on. Where the turn of a quota is far, what is more than a
+ * quarter of the places leaves memory, as what waits for limited lanes does. */
+struct sched_bound {
+    usec_t until;
+    usec_t turn;        /* when there is likely to be something for those that wait; >= until */
+    enum sched_why why; /* RATE or QUOTA */
+};
+void sched_bound_wait(struct sched *, const struct sched_entry *, const struct sched_bound *,
                       usec_t now);
-/* Its terms have a quota. Owner thread. */
-bool sched_destination_has_quota(const struct sched_destination *d);
-/* It waits for it. Owner thread. */
+/* Its terms have a rate or a quota. Owner thread. */
+bool sched_destination_is_bound(const struct sched_destination *d);
+/* It waits for its quota. Owner thread. */
 bool sched_destination_waits(const struct sched_destination *d);
 
 /* One application of feedback (config.feedback_debug). */
@@ -690,7 +693,7 @@ struct sched_flow_view {
     uint32_t held;       /* connections */
     uint32_t waiting;    /* entries */
     uint32_t recipients; /* in memory */
-    usec_t oldest;       /* queued_time of the first message that is not wholly selected; 0: all are */
+    usec_t oldest; /* queued_time of the first message that is not wholly selected; 0: all are */
 };
 struct sched_counters {
     uint64_t destinations, dead, jobs, entries_waiting, entries_in_flight, connections, idle;

@@ -9,14 +9,15 @@
 
 #include <string.h>
 
-/* That a rate has forgotten what went matters only to a destination without mail, which goes then. It
- * is looked at in steps: the exact time would set the timer anew with each message, and wake the
- * shell for each where the rate is high. */
-#define FULL_STEP (100 * USEC_PER_MSEC)
-
 static bool is_same_rate(const struct rate_rule *a, const struct rate_rule *b)
 {
     return a->count == b->count && a->burst == b->burst && a->span == b->span;
+}
+
+static bool is_same_bound(const struct sched_terms *a, const struct sched_terms *b)
+{
+    return is_same_rate(&a->messages, &b->messages) &&
+           is_same_rate(&a->recipients, &b->recipients) && is_same_rate(&a->quota, &b->quota);
 }
 
 static bool is_same(const struct sched_terms *a, const struct sched_terms *b)
@@ -24,9 +25,7 @@ static bool is_same(const struct sched_terms *a, const struct sched_terms *b)
     return a->recipient_limit == b->recipient_limit && a->most_in_flight == b->most_in_flight &&
            a->rate_delay == b->rate_delay && a->connection_idle_limit == b->connection_idle_limit &&
            a->connection_age_limit == b->connection_age_limit &&
-           a->connection_reuse_limit == b->connection_reuse_limit &&
-           is_same_rate(&a->messages, &b->messages) &&
-           is_same_rate(&a->recipients, &b->recipients) && is_same_rate(&a->quota, &b->quota);
+           a->connection_reuse_limit == b->connection_reuse_limit && is_same_bound(a, b);
 }
 
 void terms_free(struct sched *s, struct sched_destination *d)
@@ -38,119 +37,47 @@ void terms_free(struct sched *s, struct sched_destination *d)
     }
 }
 
-/* --- rates ------------------------------------------------------------------------------------ */
+/* --- rates and quota -------------------------------------------------------------------------- */
 
-/* What went by the terms before counts by these. */
-static void change_rate(struct rate *r, const struct rate *before, const struct rate_rule *rule,
-                        usec_t now)
+static void begin(struct terms *own, const struct sched_terms *t, const struct terms *before)
 {
-    if (before != NULL && before->rule.count > 0 && rule->count > 0) {
-        *r = *before;
-        rate_change(r, rule, now);
-    } else {
-        rate_init(r, rule, now);
-    }
-}
-
-static void begin(const struct sched *s, struct terms *own, const struct sched_terms *t,
-                  const struct terms *before)
-{
-    bool has_quota = before != NULL && is_same_rate(&before->given.quota, &t->quota);
     own->given = *t;
-    own->quota_until = has_quota ? before->quota_until : 0;
-    own->quota_turn = has_quota ? before->quota_turn : 0;
+    own->waits = (struct sched_bound){0};
+    if (before != NULL && is_same_bound(&before->given, t)) {
+        own->waits = before->waits;
+    }
     own->excess = 0;
     list_init(&own->in_excess);
-    change_rate(&own->messages, before == NULL ? NULL : &before->messages, &t->messages, s->now);
-    change_rate(&own->recipients, before == NULL ? NULL : &before->recipients, &t->recipients,
-                s->now);
-}
-
-static usec_t later(usec_t a, usec_t b)
-{
-    return a > b ? a : b;
-}
-
-static usec_t due_of(const struct terms *t)
-{
-    usec_t messages = t->given.messages.count > 0 ? rate_due(&t->messages) : 0;
-    usec_t recipients = t->given.recipients.count > 0 ? rate_due(&t->recipients) : 0;
-    return later(t->quota_until, later(messages, recipients));
-}
-
-/* Until then it is not as if nothing had gone. */
-static usec_t full_of(const struct terms *t)
-{
-    usec_t messages = t->given.messages.count > 0 ? t->messages.used_until : 0;
-    return later(messages, t->given.recipients.count > 0 ? t->recipients.used_until : 0);
 }
 
 usec_t terms_wake_at(const struct sched *s, const struct sched_destination *d)
 {
-    if (d->paced_until > 0) {
-        return d->paced_until;
-    }
-    usec_t full = d->terms == NULL ? 0 : full_of(d->terms);
-    full = (full + FULL_STEP - 1) / FULL_STEP * FULL_STEP;
-    return full > s->now ? full : USEC_NEVER;
+    (void)s;
+    return d->paced_until > 0 ? d->paced_until : USEC_NEVER;
 }
 
 /* Whether it may go on, and the timer for that; dead and suspended ones have theirs. */
 static void pace(struct sched *s, struct sched_destination *d)
 {
-    usec_t due = d->terms == NULL ? 0 : due_of(d->terms);
-    shared_set(&d->paced_until, due > s->now ? due : 0);
-    shared_set(&d->lacks_quota, d->terms != NULL && d->terms->quota_until > s->now);
+    usec_t until = d->terms == NULL ? 0 : d->terms->waits.until;
+    bool waits = until > s->now;
+    shared_set(&d->paced_until, waits ? until : 0);
+    shared_set(&d->lacks_quota, waits && d->terms->waits.why == SCHED_WHY_QUOTA);
     if (d->lane.window > 0) {
         destination_arm(s, d, USEC_NEVER);
     }
 }
 
-static bool has_rate(const struct sched_destination *d)
-{
-    return d->terms != NULL &&
-           (d->terms->given.messages.count > 0 || d->terms->given.recipients.count > 0);
-}
-
-void terms_take(struct sched *s, struct sched_destination *d, uint32_t recipients)
-{
-    if (!has_rate(d)) {
-        return;
-    }
-    if (d->terms->given.messages.count > 0) {
-        rate_take(&d->terms->messages, 1, s->now);
-    }
-    if (d->terms->given.recipients.count > 0) {
-        rate_take(&d->terms->recipients, recipients, s->now);
-    }
-    pace(s, d);
-}
-
-void terms_give_back(struct sched *s, struct sched_destination *d, uint32_t recipients)
-{
-    if (!has_rate(d)) {
-        return;
-    }
-    if (d->terms->given.messages.count > 0) {
-        rate_give_back(&d->terms->messages, 1);
-    }
-    if (d->terms->given.recipients.count > 0) {
-        rate_give_back(&d->terms->recipients, recipients);
-    }
-    pace(s, d);
-}
-
-void sched_quota_wait(struct sched *s, const struct sched_entry *e, usec_t until, usec_t turn,
+void sched_bound_wait(struct sched *s, const struct sched_entry *e, const struct sched_bound *b,
                       usec_t now)
 {
     struct sched_destination *d = entry_destination(e);
     transport_enter(s, now);
     s->resume_job = NULL;
-    if (!sched_destination_has_quota(d)) {
+    if (!sched_destination_is_bound(d)) {
         return;
     }
-    d->terms->quota_until = until > s->now ? until : 0;
-    d->terms->quota_turn = turn;
+    d->terms->waits = b->until > s->now ? *b : (struct sched_bound){0};
     pace(s, d);
     destination_recount(s, d);
     destination_reconsider(s, d);
@@ -158,16 +85,17 @@ void sched_quota_wait(struct sched *s, const struct sched_entry *e, usec_t until
 
 void terms_ask_again(struct sched *s, struct sched_destination *d)
 {
-    if (d->lacks_quota) {
-        d->terms->quota_until = 0;
+    if (d->paced_until > 0) {
+        d->terms->waits = (struct sched_bound){0};
         pace(s, d);
         destination_recount(s, d);
     }
 }
 
-bool sched_destination_has_quota(const struct sched_destination *d)
+bool sched_destination_is_bound(const struct sched_destination *d)
 {
-    return d->terms != NULL && d->terms->given.quota.count > 0;
+    const struct sched_terms *t = d->terms == NULL ? NULL : &d->terms->given;
+    return t != NULL && (t->messages.count > 0 || t->recipients.count > 0 || t->quota.count > 0);
 }
 
 bool sched_destination_waits(const struct sched_destination *d)
@@ -203,7 +131,7 @@ void terms_set(struct sched *s, struct sched_destination *d, const struct sched_
     }
     division_commit_one(s, d, limit, &pieces);
     if (own != NULL) {
-        begin(s, own, t, d->terms);
+        begin(own, t, d->terms);
         own->destination = d;
     }
     terms_free(s, d);

@@ -9,10 +9,9 @@
 
 struct terms {
     struct sched_terms given;
-    struct rate messages, recipients; /* of given */
-    usec_t quota_until, quota_turn;   /* sched_quota_wait; 0: it may go */
-    int64_t excess;                   /* of what waits: its turn is far; sched/place/shed.c */
-    struct list in_excess;            /* sched.destinations_in_excess: excess > 0 */
+    struct sched_bound waits; /* sched_bound_wait; until 0: it may go */
+    int64_t excess;           /* of what waits: its turn is far; sched/place/shed.c */
+    struct list in_excess;    /* sched.destinations_in_excess: excess > 0 */
     struct sched_destination *destination;
 };
 
@@ -51,13 +50,9 @@ static inline bool terms_allow_entry(const struct sched *s, const struct sched_d
 
 /* They count from now on: entries that wait are divided to them. t: copied; NULL: the config's */
 void terms_set(struct sched *s, struct sched_destination *d, const struct sched_terms *t);
-/* An entry of so many recipients goes out, or comes back as if it had not. */
-void terms_take(struct sched *s, struct sched_destination *d, uint32_t recipients);
-void terms_give_back(struct sched *s, struct sched_destination *d, uint32_t recipients);
-/* The shell is to be asked again whether its quota is used up (another config). */
+/* The shell is to be asked again whether something may go (another config). */
 void terms_ask_again(struct sched *s, struct sched_destination *d);
-/* When something of its rates is to be looked at: it may go on, or they have forgotten what went;
- * USEC_NEVER: they have. */
+/* When it may go on; USEC_NEVER: it waits for nothing. */
 usec_t terms_wake_at(const struct sched *s, const struct sched_destination *d);
 void terms_free(struct sched *s, struct sched_destination *d);
 

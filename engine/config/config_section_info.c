@@ -127,7 +127,7 @@ const struct config_section_info config_sections[CONFIG_SECTION_COUNT] = {
          "domain's MX records, not about what a route sends to a nexthop. Options of windows and "
          "rates make the domain a site of its own. Where a provider has the domain, the window "
          "is the provider's: of these its rates of messages and recipients and its "
-         "`max_message_quota` (from all sources together), its "
+         "`max_message_quota` (from all sources and by all transports together), its "
          "`destination_rate_delay`, its limits of "
          "connections and, as deliveries on their way at a time, its "
          "`destination_concurrency_limit` or `site_concurrency_limit` bound it further, and the "

@@ -188,22 +188,21 @@ static int bound_of(const struct config_receiver *domain)
     return least;
 }
 
-static void bound_rate(const struct config_receiver *domain, const char *option,
-                       const struct rate_rule *rule, struct rate_rule *bound)
+void policy_domain_bounds(const struct config_receiver *domain, struct policy_bounds *ret)
 {
-    if (sets_option(domain, option) && is_smaller(rule, bound)) {
-        *bound = *rule;
-    }
+    const struct config_limits *own = &domain->options.limits; /* what it does not set is none */
+    bool has_own_lanes = is_smaller(&own->max_message_rate, &own->site_message_rate);
+    *ret = (struct policy_bounds){
+        .messages = has_own_lanes ? own->max_message_rate : own->site_message_rate,
+        .recipients = own->max_recipient_rate,
+        .quota = own->max_message_quota,
+    };
 }
 
 static void set_bounds(const struct config_receiver *domain, struct policy *ret)
 {
-    const struct config_limits *own = &domain->options.limits;
     ret->most_in_flight = bound_of(domain);
-    bound_rate(domain, "max_message_rate", &own->max_message_rate, &ret->messages);
-    bound_rate(domain, "site_message_rate", &own->site_message_rate, &ret->messages);
-    bound_rate(domain, "max_recipient_rate", &own->max_recipient_rate, &ret->recipients);
-    bound_rate(domain, "max_message_quota", &own->max_message_quota, &ret->quota);
+    policy_domain_bounds(domain, &ret->bounds);
 }
 
 static void make_policy(const struct policy_table *t, uint32_t transport, size_t provider,

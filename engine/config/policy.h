@@ -26,6 +26,12 @@
 struct policy_table;
 struct router;
 
+/* What a domain inside a provider may have besides what the provider's lanes have: from all sources, by all
+ * transports together; count 0: no bound. */
+struct policy_bounds {
+    struct rate_rule messages, recipients, quota;
+};
+
 struct policy {
     uint32_t transport;
     size_t provider;                                                 /* policy_no_provider: none */
@@ -52,8 +58,7 @@ struct policy {
     bool is_bounded;
     /* is_bounded: deliveries to the destination that are on their way at a time; 0: no bound. */
     int most_in_flight;
-    /* Likewise, from all sources together; all zero: no bound. The quota is also of all transports. */
-    struct rate_rule messages, recipients, quota;
+    struct policy_bounds bounds; /* likewise */
 };
 
 /* errors   -ENOMEM
@@ -81,6 +86,8 @@ const struct policy *policy_find(const struct policy_table *t, uint32_t transpor
 
 /* The section of a domain, in any case; NULL: it has none. */
 const struct config_receiver *policy_domain(const struct policy_table *t, struct slice domain);
+/* As they count where a provider has the domain. */
+void policy_domain_bounds(const struct config_receiver *domain, struct policy_bounds *ret);
 
 /* That of a destination. One whose nexthop has brackets or a port is no provider's and no domain's.
  *

@@ -150,6 +150,22 @@ bool limits_has_changes(const struct limits_borrower *b);
  * told once, as it is now. */
 MUST_USE bool limits_next_change(struct limits_borrower *b, struct limit_change *ret, usec_t now);
 
+/* Why nothing is lent. */
+enum limit_cause {
+    LIMIT_NO_CAUSE,
+    LIMIT_BY_CLOSURE,
+    LIMIT_BY_PAUSE,
+    LIMIT_BY_PACE,
+    LIMIT_BY_CEILING,
+    LIMIT_BY_RATE,
+    LIMIT_BY_QUOTA,
+    LIMIT_BY_SHARE,       /* of a rate or quota that other nodes use too */
+    LIMIT_BY_CONNECTIONS, /* of a limit of them that other nodes use too */
+    LIMIT_CAUSE_COUNT
+};
+/* "closed", "paused", "pace", ...; "" for LIMIT_NO_CAUSE; static */
+const char *limit_cause_text(enum limit_cause cause) NONNULL_RET;
+
 /* --- rates of others than lanes --------------------------------------------------------------- */
 
 enum limit_owner {
@@ -157,7 +173,7 @@ enum limit_owner {
     LIMIT_OF_SITE,
     LIMIT_OF_SOURCE,
     LIMIT_OF_TENANT,
-    LIMIT_OF_DOMAIN, /* inside a provider: a further bound on one destination; its quota */
+    LIMIT_OF_DOMAIN, /* inside a provider: a further bound on one destination */
     LIMIT_OWNER_COUNT
 };
 
@@ -206,23 +222,30 @@ void limits_meter_repay(struct limits_borrower *b, struct limits_meter *m,
 void limits_meter_give_back(struct limits *l, struct limits_meter *m,
                             const struct limit_units *unsent, usec_t sent_wall);
 
-/* --- the quota of a domain inside a provider --------------------------------------------------- */
+/* --- rates and quota of a domain inside a provider --------------------------------------------- */
 
 struct limit_domain {
-    struct slice name; /* in lower case; at most LIMITS_NAME_MAX bytes */
-    struct rate_rule quota;
-    uint64_t serial; /* as in limit_rules */
+    struct slice name;                            /* in lower case; at most LIMITS_NAME_MAX bytes */
+    struct rate_rule messages, recipients, quota; /* count 0: none */
+    uint64_t serial;                              /* as in limit_rules */
+};
+struct limit_domain_ask {
+    uint32_t recipients; /* of the message */
+    usec_t now, wall;
 };
 struct limit_domain_answer {
-    bool is_taken;      /* this one may go; also without memory to count it */
-    usec_t until, turn; /* monotonic: when to ask for the next one, and when there is likely to be
+    bool is_taken;        /* this one may go; also without memory to count it */
+    usec_t until, turn;   /* monotonic: when to ask for the next one, and when there is likely to be
                           * room for it; 0: at once */
+    enum limit_cause why; /* of until */
 };
-/* A message goes to the domain, from whatever source. Any thread. */
-void limits_domain_take(struct limits *l, const struct limit_domain *domain, usec_t now,
-                        usec_t wall, struct limit_domain_answer *ret);
-/* It came back unsent, or its receiver throttled it. sent_wall: when it was taken */
-void limits_domain_give_back(struct limits *l, struct slice name, usec_t sent_wall);
+/* A message goes to the domain, from whatever source, by the transport of the
+ * borrower. Transports that wait for a rate take turns. */
+void limits_domain_take(struct limits_borrower *b, const struct limit_domain *domain,
+                        const struct limit_domain_ask *ask, struct limit_domain_answer *ret);
+/* It came back unsent, or its receiver throttled it. sent_wall: when it was taken. Any thread */
+void limits_domain_give_back(struct limits *l, struct slice name, uint32_t recipients,
+                             usec_t sent_wall);
 
 /* Where a meter stands, for reports. */
 struct limits_meter_view {
@@ -250,20 +273,6 @@ struct limit_ask {
     struct limits_meter *also[LIMIT_ALSO_MAX]; /* NULL: none; of the same limits */
 };
 
-enum limit_cause {
-    LIMIT_NO_CAUSE,
-    LIMIT_BY_CLOSURE,
-    LIMIT_BY_PAUSE,
-    LIMIT_BY_PACE,
-    LIMIT_BY_CEILING,
-    LIMIT_BY_RATE,
-    LIMIT_BY_QUOTA,
-    LIMIT_BY_SHARE,       /* of a rate or quota that other nodes use too */
-    LIMIT_BY_CONNECTIONS, /* of a limit of them that other nodes use too */
-    LIMIT_CAUSE_COUNT
-};
-/* "closed", "paused", "pace", ...; "" for LIMIT_NO_CAUSE; static */
-const char *limit_cause_text(enum limit_cause cause) NONNULL_RET;
 /* "lane", "site", ...; static */
 const char *limit_owner_text(enum limit_owner owner) NONNULL_RET;
 

@@ -1,5 +1,5 @@
-/* The quota of a domain inside a provider's site: a bound on one destination beside what its lanes have.
- * Called by scheduler threads for each message of such a destination; must not know its site.
+/* The rates and the quota of a domain inside a provider's site: a bound on one destination beside what its
+ * lanes have. Called by scheduler threads for each message of such a destination; must not know its site.
  *
  * Lanes lend for all of their destinations at once, so this is counted by the message. The meter has no
  * reference in between: what was used keeps it. */
@@ -7,46 +7,135 @@
 
 #define QUOTA_RECHECK (300 * USEC_PER_SEC) /* the wall clock may be set */
 
-/* due: wall; when the next one may go */
-static void set_wait(usec_t due, usec_t now, usec_t wall, struct limit_domain_answer *ret)
+/* One question. */
+struct taking {
+    struct limits_meter *meter;
+    const struct limit_domain_ask *ask;
+    struct limit_domain_answer *ret;
+};
+
+static usec_t later_of(usec_t a, usec_t b)
 {
-    usec_t wait = due == USEC_NEVER ? USEC_NEVER - now : due - wall;
-    ret->until = ret->turn = 0;
-    if (wait > 0) {
-        ret->until = now + (wait < QUOTA_RECHECK ? wait : QUOTA_RECHECK);
-        ret->turn = now + wait;
+    return a > b ? a : b;
+}
+
+static void set_wait(const struct taking *q, usec_t until, usec_t turn, enum limit_cause why)
+{
+    if (turn > q->ask->now && turn > q->ret->turn) {
+        q->ret->until = until;
+        q->ret->turn = turn;
+        q->ret->why = why;
     }
 }
 
-void limits_domain_take(struct limits *l, const struct limit_domain *domain, usec_t now,
-                        usec_t wall, struct limit_domain_answer *ret)
+/* due: wall */
+static void set_quota_wait(const struct taking *q, usec_t due, enum limit_cause why)
 {
-    const struct limit_rates rates = {.quota = domain->quota};
+    usec_t now = q->ask->now, wait = due == USEC_NEVER ? USEC_NEVER - now : due - q->ask->wall;
+    set_wait(q, now + (wait < QUOTA_RECHECK ? wait : QUOTA_RECHECK), now + wait, why);
+}
+
+static struct rate *rate_of(const struct taking *q, enum pace_unit unit)
+{
+    struct rate *r = &q->meter->rates[unit];
+    return r->rule.count == 0 ? NULL : r;
+}
+
+/* Monotonic; the past where nothing is configured. */
+static usec_t rates_due(const struct taking *q)
+{
+    const struct rate *messages = rate_of(q, PACE_MESSAGES), *all = rate_of(q, PACE_RECIPIENTS);
+    return later_of(messages == NULL ? 0 : rate_due(messages), all == NULL ? 0 : rate_due(all));
+}
+
+/* This node has a part of what all share. */
+static bool has_part(const struct taking *q, enum pace_unit unit)
+{
+    usec_t due = rate_of(q, unit) == NULL ? 0 : limits_part_due(q->meter, unit, q->ask->now);
+    set_wait(q, due, due, LIMIT_BY_SHARE);
+    return due == 0;
+}
+
+/* Whoever waited before goes first: of the one rate, or of the messages where there are two. */
+static bool may_go(const struct taking *q, unsigned borrower)
+{
+    enum pace_unit unit = rate_of(q, PACE_MESSAGES) != NULL ? PACE_MESSAGES : PACE_RECIPIENTS;
+    struct rate *r = rate_of(q, unit);
+    if (r == NULL) {
+        return true;
+    }
+    if (!has_part(q, PACE_MESSAGES) || !has_part(q, PACE_RECIPIENTS)) {
+        return false;
+    }
+    usec_t due = loan_turn(&r->turns, borrower, rates_due(q), q->ask->now);
+    if (due > 0) {
+        limits_part_lent(q->meter, unit, 0, true, q->ask->now);
+        due = limits_part_look_again(q->meter, unit, due, q->ask->now);
+        set_wait(q, due, due, LIMIT_BY_RATE);
+    }
+    return due == 0;
+}
+
+static void take_rate(const struct taking *q, enum pace_unit unit, uint32_t amount)
+{
+    struct rate *r = rate_of(q, unit);
+    if (r != NULL) {
+        rate_take(r, amount, q->ask->now);
+        limits_part_lent(q->meter, unit, amount, false, q->ask->now);
+    }
+}
+
+static void take(const struct taking *q, unsigned borrower)
+{
+    const struct limits_moment at = {q->ask->now, q->ask->wall};
+    struct quota_loan lent; /* it is used at once */
+    enum limit_cause why;
+    usec_t due = limits_quota_lend(q->meter, 1, &at, &lent, &why);
+    q->ret->is_taken = due == 0;
+    if (due > 0) {
+        set_quota_wait(q, due, why);
+        return;
+    }
+    if (!may_go(q, borrower)) {
+        limits_quota_return(q->meter, 1, lent.window);
+        q->ret->is_taken = false;
+        return;
+    }
+    take_rate(q, PACE_MESSAGES, 1);
+    take_rate(q, PACE_RECIPIENTS, q->ask->recipients);
+    set_wait(q, rates_due(q), rates_due(q), LIMIT_BY_RATE);
+    set_quota_wait(q, quota_due(&q->meter->quota, 1, at.wall), LIMIT_BY_QUOTA);
+}
+
+void limits_domain_take(struct limits_borrower *b, const struct limit_domain *domain,
+                        const struct limit_domain_ask *ask, struct limit_domain_answer *ret)
+{
+    struct limits *l = b->limits;
+    const struct limit_rates rates = {
+        .messages = domain->messages, .recipients = domain->recipients, .quota = domain->quota};
     const struct limits_meter_rules rules = {
         {LIMIT_OF_DOMAIN, domain->name}, &rates, domain->serial};
-    struct limits_meter *m;
+    struct taking q = {.ask = ask, .ret = ret};
     *ret = (struct limit_domain_answer){.is_taken = true};
     limits_enter(l);
-    l->wall = wall;
-    if (limits_meter_take(l, &rules, now, &m) == 0) {
-        const struct limits_moment at = {now, wall};
-        struct quota_loan lent; /* it is used at once */
-        enum limit_cause why;
-        usec_t due = limits_quota_lend(m, 1, &at, &lent, &why);
-        ret->is_taken = due == 0;
+    l->wall = ask->wall;
+    if (limits_meter_take(l, &rules, ask->now, &q.meter) == 0) {
+        take(&q, b->config.number);
         l->changes += ret->is_taken;
-        set_wait(ret->is_taken ? quota_due(&m->quota, 1, wall) : due, now, wall, ret);
-        limits_meter_drop(l, m);
+        limits_meter_drop(l, q.meter);
     }
     limits_leave_lock(l);
 }
 
-void limits_domain_give_back(struct limits *l, struct slice name, usec_t sent_wall)
+void limits_domain_give_back(struct limits *l, struct slice name, uint32_t recipients,
+                             usec_t sent_wall)
 {
     const struct limit_meter_key key = {LIMIT_OF_DOMAIN, name};
     limits_enter(l);
     struct limits_meter *m = limits_meter_find(l, &key);
     if (m != NULL) {
+        rate_give_back(&m->rates[PACE_MESSAGES], 1);
+        rate_give_back(&m->rates[PACE_RECIPIENTS], recipients);
         limits_quota_back(m, 1, sent_wall);
         l->changes++;
     }

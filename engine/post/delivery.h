@@ -38,7 +38,7 @@ struct delivery {
     struct slice nexthop;     /* of it, the same or its end: what routes and TLS levels are about */
     usec_t dispatched;        /* wall */
     bool is_charged;          /* a loan of its tenant paid for it */
-    bool is_counted;          /* the quota of its domain has it */
+    bool is_counted;          /* the rates and the quota of its domain have it */
     bool was_sent;            /* some server took or refused a MAIL of it */
     bool is_lent;             /* its lane is limited, and it used a unit of what was lent */
     usec_t sent_at;           /* monotonic: as limit_accepted wants it */

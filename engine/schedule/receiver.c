@@ -161,9 +161,9 @@ static void find_terms(struct receiver *r)
             .connection_idle_limit = c->connection_idle_limit,
             .connection_age_limit = c->connection_age_limit,
             .connection_reuse_limit = c->connection_reuse_limit,
-            .messages = p->messages,
-            .recipients = p->recipients,
-            .quota = p->quota,
+            .messages = p->bounds.messages,
+            .recipients = p->bounds.recipients,
+            .quota = p->bounds.quota,
         };
     }
 }

@@ -22,7 +22,7 @@
 #include "engine/schedule/core.h"
 #include "engine/schedule/core_sources.h"
 #include "engine/schedule/dispatch.h"
-#include "engine/schedule/domain_quota.h"
+#include "engine/schedule/domain_bound.h"
 #include "engine/schedule/lanes.h"
 #include "engine/schedule/receiver.h"
 #include "engine/schedule/weights.h"
@@ -318,7 +318,7 @@ static void end_delivery(struct sched_thread *t, struct delivery *d)
     struct core *c = core_of(t, d->transport);
     struct sched_outcome outcome;
     tenants_heard(&c->tenants, d, t->now);
-    domain_quota_heard(t->engine, c->sched, d, t->now);
+    domain_bound_heard(t->engine, c->sched, d, t->now);
     dispatch_outcome(d, &outcome);
     sched_report(c->sched, &outcome, t->now);
     dispatch_reported(&t->dispatch, d);
@@ -474,16 +474,16 @@ static void take_scheduler_letter(struct sched_thread *t, const struct letter *l
 static void deliver(struct sched_thread *t, struct core *c, const struct sched_action *a)
 {
     uint64_t suspended = withdrawal_is_due(t->engine, &t->dispatch, a);
-    enum domain_quota quota =
-        suspended != 0 ? DOMAIN_FULL : domain_quota_take(&t->dispatch, c->sched, a, t->now);
-    struct delivery *d = quota == DOMAIN_FULL
+    enum domain_bound bound =
+        suspended != 0 ? DOMAIN_FULL : domain_bound_take(&t->dispatch, c, a, t->now);
+    struct delivery *d = bound == DOMAIN_FULL
                              ? dispatch_hold_back(&t->dispatch, c->transport, a)
                              : dispatch_deliver(&t->dispatch, c->transport, c->generation,
                                                 c->workers, a, lanes_have_others(a));
     if (d != NULL) {
-        d->is_counted = d->is_counted || quota == DOMAIN_COUNTED;
+        d->is_counted = d->is_counted || bound == DOMAIN_COUNTED;
         lanes_deliver(&c->lanes, a, d, t->now);
-        if (quota == DOMAIN_FULL) {
+        if (bound == DOMAIN_FULL) {
             take_report(t, d);
         }
         if (suspended != 0) {

@@ -152,7 +152,7 @@ static void set_destination_excess(struct sched *s, struct terms *t, int64_t exc
 void shed_count_destination(struct sched *s, struct sched_destination *d)
 {
     struct terms *t = d->terms;
-    bool is_far = d->lacks_quota && t->quota_turn > s->now + NEAR;
+    bool is_far = d->lacks_quota && t->waits.turn > s->now + NEAR;
     int64_t excess = is_far ? destination_wanted(d) : 0;
     if (excess != t->excess) {
         set_destination_excess(s, t, excess);
@@ -403,7 +403,7 @@ static void shed_from_destination(struct sched *s, struct terms *t, int64_t coun
     struct sched_destination *d = t->destination;
     struct reason *reason = reason_new(s, &text_of_destinations, true);
     bool was_pinned = d->is_pinned;
-    usec_t turn = t->quota_turn;
+    usec_t turn = t->waits.turn;
     struct shed_turns turns = {&turn, HUGE_VAL, reason};
     d->is_pinned = true;
     while (count > 0 && d->waiting > 0) {

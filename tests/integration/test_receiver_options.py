@@ -133,6 +133,38 @@ def test_quota_of_a_domain_inside_a_provider(place):
     assert daemon.stop() == 0
 
 
+def test_rate_of_a_domain_inside_a_provider(place):
+    """It is one for all transports, each of which has a scheduler of its own here; they take turns, and `why`
+    names it."""
+    world = Providers(place, real=REAL, lookalike={})
+    own = world.settings()
+    smtp = own['transports']['smtp']
+    own['transports'] = {'smtp': smtp, 'other': smtp}
+    own['options'].update(workers=1, scheduler_threads=2)
+    daemon = place.sluice(**own, providers={'big': {'mx': ['*.big.test']}}, listener={'tenant_header': 'X-Tenant'},
+                          tenants={'t0': {'transport': 'smtp'}, 't1': {'transport': 'other'}},
+                          domains={'a.test': {'max_message_rate': '10/s'}})
+    begun = time.monotonic()
+    for number in range(36):
+        tenant = f't{number % 2}'
+        submit(daemon, 'a@sender.test', [f'{tenant}.{number}@a.test'], message(X_Tenant=tenant))
+        submit(daemon, 'a@sender.test', [f'{tenant}.{number}@b.test'], message(X_Tenant=tenant))
+
+    def got(domain):
+        names = [line['recipients'][0] for line in world.sink.lines()]
+        return [name[:2] for name in names if name.endswith(domain)]
+    until(lambda: [link for link in daemon.query('why', 'a.test')[0]['chain']
+                   if (link.get('limit'), link.get('value')) == ('max_message_rate', '10/s')],
+          lambda: daemon.query('why', 'a.test'))
+    until(lambda: len(got('b.test')) == 36, 'what is not bounded', 30)
+    until(lambda: len(got('a.test')) == 36, lambda: f'{got("a.test")}', 30)
+    assert time.monotonic() - begun > 35 / 10 - 0.1
+    first = got('a.test')[:20]
+    assert min(first.count('t0'), first.count('t1')) >= 6, first
+    assert not daemon.of('TransientFailure')
+    assert daemon.stop() == 0
+
+
 RULE = "rule {name} {{\n text = '{text}'\n class = {rest} }}\n"
 WRONG = {
     'no expression': (RULE.format(name='r', text='(a', rest='full'), 'text', 'missing closing parenthesis'),

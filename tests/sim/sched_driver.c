@@ -182,9 +182,11 @@ static void act(struct driver *d, const struct sched_action *a)
     switch (a->kind) {
     case SCHED_DELIVER:
         deliver(d, a);
-        if (sched_destination_has_quota(a->destination) && take(d, 2) == 0) {
-            usec_t until = d->now + USEC_PER_SEC * take(d, 5);
-            sched_quota_wait(d->sched, a->entry, until, until + USEC_PER_SEC * take(d, 64), d->now);
+        if (sched_destination_is_bound(a->destination) && take(d, 2) == 0) {
+            struct sched_bound bound = {.until = d->now + USEC_PER_SEC * take(d, 5)};
+            bound.turn = bound.until + USEC_PER_SEC * take(d, 64);
+            bound.why = take(d, 2) == 0 ? SCHED_WHY_QUOTA : SCHED_WHY_RATE;
+            sched_bound_wait(d->sched, a->entry, &bound, d->now);
         }
         break;
     case SCHED_RESOLVE:

@@ -271,10 +271,7 @@ static bool has_work(const struct sched *s, const struct sched_destination *d)
     const struct sched_terms *t = d->terms == NULL ? NULL : &d->terms->given;
     usec_t delay = t == NULL ? s->config.destination_rate_delay : t->rate_delay;
     bool is_at_most = t != NULL && t->most_in_flight > 0 && d->in_flight >= t->most_in_flight;
-    bool is_early =
-        t != NULL && ((t->messages.count > 0 && rate_due(&d->terms->messages) > s->now) ||
-                      (t->recipients.count > 0 && rate_due(&d->terms->recipients) > s->now) ||
-                      d->terms->quota_until > s->now);
+    bool is_early = t != NULL && d->terms->waits.until > s->now;
     if ((delay > 0 && d->in_flight > 0) || is_at_most || is_early) {
         return false;
     }

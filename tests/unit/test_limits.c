@@ -210,39 +210,6 @@ static void a_tenants_rate_is_one_more(void **state)
     end_bed(&b);
 }
 
-static struct limit_domain_answer take_of_domain(struct bed *b, uint32_t count, uint64_t serial)
-{
-    const struct limit_domain domain = {SLICE("a.test"), per(count, DAY), serial};
-    struct limit_domain_answer answer;
-    limits_domain_take(b->limits, &domain, b->now, b->wall, &answer);
-    return answer;
-}
-
-/* Beside what its lanes have; nobody holds the meter. */
-static void a_domains_quota_counts_its_messages(void **state)
-{
-    struct bed b;
-    (void)state;
-    make_bed(&b);
-    struct limit_domain_answer answer = take_of_domain(&b, 3, 1);
-    assert_true(answer.is_taken && answer.until == 0);
-    assert_true(take_of_domain(&b, 3, 1).is_taken);
-    answer = take_of_domain(&b, 3, 1);
-    assert_true(answer.is_taken && answer.turn == b.now + 12 * HOUR);
-    assert_true(answer.until > b.now && answer.until < answer.turn);
-    assert_false(take_of_domain(&b, 3, 1).is_taken);
-    limits_domain_give_back(b.limits, SLICE("a.test"), b.wall);
-    assert_true(take_of_domain(&b, 3, 1).is_taken);
-    limits_domain_give_back(b.limits, SLICE("b.test"), b.wall); /* nothing is known of it */
-    /* A reload: what was used stays used. Who has not heard of it yet changes nothing. */
-    assert_true(take_of_domain(&b, 4, 2).is_taken);
-    assert_false(take_of_domain(&b, 9, 1).is_taken);
-    b.now += 12 * HOUR;
-    b.wall += 12 * HOUR;
-    assert_true(take_of_domain(&b, 4, 2).is_taken);
-    end_bed(&b);
-}
-
 static void quotas_are_of_the_calendar(void **state)
 {
     struct bed b;
@@ -735,7 +702,6 @@ int main(void)
         cmocka_unit_test(many_lanes_share_a_rate_in_turn),
         cmocka_unit_test(recipients_beyond_a_loan_are_paid),
         cmocka_unit_test(a_tenants_rate_is_one_more),
-        cmocka_unit_test(a_domains_quota_counts_its_messages),
         cmocka_unit_test(quotas_are_of_the_calendar),
         cmocka_unit_test(a_warmup_grows_by_the_day),
         cmocka_unit_test(a_used_quota_outlives_its_lanes),

@@ -148,11 +148,11 @@ static void a_quota_in_a_provider_is_of_the_destination(void **state)
           "domain \"a.test\" { max_message_quota = \"5/h\" }\n"
           "domain \"b.test\" { max_message_rate = \"1/s\" }\nroute \"*\" { transport = smtp }\n");
     const struct policy *p = find(&b, SMTP, BIG, "a.test");
-    assert_int_equal(p->quota.count, 5);
+    assert_int_equal(p->bounds.quota.count, 5);
     assert_int_equal(p->site->options.limits.max_message_quota.count, 70);
-    assert_int_equal(find(&b, SMTP, BIG, "b.test")->quota.count, 0);
+    assert_int_equal(find(&b, SMTP, BIG, "b.test")->bounds.quota.count, 0);
     p = find(&b, SMTP, 1, "a.test"); /* no provider's: of its own lanes */
-    assert_int_equal(p->quota.count, 0);
+    assert_int_equal(p->bounds.quota.count, 0);
     assert_int_equal(p->options.limits.max_message_quota.count, 70);
     assert_ptr_equal(policy_domain(b.table, SLICE("A.test")), &b.sample.config->domains[0]);
     assert_null(policy_domain(b.table, SLICE("c.test")));

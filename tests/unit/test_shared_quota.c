@@ -400,21 +400,26 @@ static void what_was_not_taken_does_not_go_back(void **state)
 static void a_domain_takes_chunks_too(void **state)
 {
     struct node n;
-    const struct limit_domain domain = {SLICE("a.test"), per(200, DAY), 1};
+    const struct limit_domain domain = {
+        .name = SLICE("a.test"), .quota = per(200, DAY), .serial = 1};
     struct limit_domain_answer answer;
     (void)state;
     set_up_idle(&n);
-    limits_domain_take(n.b.limits, &domain, n.b.now, n.b.wall, &answer);
+    limits_domain_take(n.b.borrowers[0], &domain, &(struct limit_domain_ask){1, n.b.now, n.b.wall},
+                       &answer);
     assert_true(!answer.is_taken && answer.until > n.b.now && answer.until < n.b.now + MINUTE);
     work(&n, false);
     for (unsigned i = 0; i < 2; i++) { /* a hundredth */
-        limits_domain_take(n.b.limits, &domain, n.b.now, n.b.wall, &answer);
+        limits_domain_take(n.b.borrowers[0], &domain,
+                           &(struct limit_domain_ask){1, n.b.now, n.b.wall}, &answer);
         assert_true(answer.is_taken);
     }
-    limits_domain_take(n.b.limits, &domain, n.b.now, n.b.wall, &answer);
+    limits_domain_take(n.b.borrowers[0], &domain, &(struct limit_domain_ask){1, n.b.now, n.b.wall},
+                       &answer);
     assert_false(answer.is_taken);
-    limits_domain_give_back(n.b.limits, domain.name, n.b.wall);
-    limits_domain_take(n.b.limits, &domain, n.b.now, n.b.wall, &answer);
+    limits_domain_give_back(n.b.limits, domain.name, 1, n.b.wall);
+    limits_domain_take(n.b.borrowers[0], &domain, &(struct limit_domain_ask){1, n.b.now, n.b.wall},
+                       &answer);
     assert_true(answer.is_taken);
     tear_down_node(&n);
 }
@@ -423,17 +428,20 @@ static void a_domain_takes_chunks_too(void **state)
 static void a_domain_that_waits_is_not_forgotten(void **state)
 {
     struct node n;
-    const struct limit_domain domain = {SLICE("a.test"), per(200, DAY), 1};
+    const struct limit_domain domain = {
+        .name = SLICE("a.test"), .quota = per(200, DAY), .serial = 1};
     struct limit_domain_answer answer;
     (void)state;
     set_up_idle(&n);
-    limits_domain_take(n.b.limits, &domain, n.b.now, n.b.wall, &answer);
+    limits_domain_take(n.b.borrowers[0], &domain, &(struct limit_domain_ask){1, n.b.now, n.b.wall},
+                       &answer);
     assert_false(answer.is_taken);
     limits_release(hold(&n.b, 0, "ip1", "site", NULL), n.b.now);
     work(&n, false);
     assert_string_equal(server.text, "1 2");
     limits_release(hold(&n.b, 0, "ip1", "site", NULL), n.b.now);
-    limits_domain_take(n.b.limits, &domain, n.b.now, n.b.wall, &answer);
+    limits_domain_take(n.b.borrowers[0], &domain, &(struct limit_domain_ask){1, n.b.now, n.b.wall},
+                       &answer);
     assert_true(answer.is_taken);
     tear_down_node(&n);
 }
