@@ -8,6 +8,7 @@
 int mailbox_init(struct mailbox *m, size_t capacity)
 {
     m->ring = ring_new(capacity, sizeof(struct letter));
+    m->shared = NULL;
     waker_init(&m->waker);
     return m->ring == NULL ? -ENOMEM : 0;
 }
@@ -19,6 +20,7 @@ int mailbox_init_polled(struct mailbox *m, size_t capacity)
         return err;
     }
     m->ring = ring_new(capacity, sizeof(struct letter));
+    m->shared = NULL;
     if (m->ring == NULL) {
         waker_fini(&m->waker);
         return -ENOMEM;
@@ -26,13 +28,27 @@ int mailbox_init_polled(struct mailbox *m, size_t capacity)
     return 0;
 }
 
+int mailbox_init_beside(struct mailbox *m, size_t capacity, struct mailbox *main)
+{
+    m->ring = ring_new(capacity, sizeof(struct letter));
+    m->shared = &main->waker;
+    return m->ring == NULL ? -ENOMEM : 0;
+}
+
 void mailbox_fini(struct mailbox *m)
 {
     if (m->ring != NULL) {
         ring_free(m->ring);
-        waker_fini(&m->waker);
         m->ring = NULL;
+        if (m->shared == NULL) {
+            waker_fini(&m->waker);
+        }
     }
+}
+
+static struct waker *waker_of(struct mailbox *m)
+{
+    return m->shared != NULL ? m->shared : &m->waker;
 }
 
 bool mailbox_take(struct mailbox *m, struct letter *ret)
@@ -42,7 +58,7 @@ bool mailbox_take(struct mailbox *m, struct letter *ret)
 
 void mailbox_wake(struct mailbox *m)
 {
-    waker_kick(&m->waker);
+    waker_kick(waker_of(m));
 }
 
 size_t mailbox_count(const struct mailbox *m)
@@ -121,9 +137,9 @@ bool outbox_flush(struct outbox *o)
         o->first = 0;
     }
     if (o->is_urgent || o->count > 0) { /* a full ring is urgent */
-        waker_kick(&o->to->waker);
+        waker_kick(waker_of(o->to));
     } else if (o->has_patient) {
-        waker_nudge(&o->to->waker);
+        waker_nudge(waker_of(o->to));
     }
     o->is_urgent = o->has_patient = false;
     return o->count == 0;

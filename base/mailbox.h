@@ -6,7 +6,8 @@
  * outbox_flush tries again. Letters of one outbox arrive in order. What a letter points to belongs
  * to the receiver from the moment it is put, unless its kind says that it is lent. Wake-ups are
  * coalesced: one a flush, and none for letters that can wait when the reader only dozes (waker.h).
- * What pairs with what: post.h. */
+ * A thread may read two mailboxes that share a waker, so that what is in one does not wait behind what
+ * is in the other. What pairs with what: post.h. */
 #ifndef BASE_MAILBOX_H
 #define BASE_MAILBOX_H
 
@@ -27,6 +28,7 @@ struct letter {
 
 struct mailbox {
     struct ring *ring;
+    struct waker *shared; /* set at creation: another mailbox's, in place of its own; NULL */
     struct waker waker;
 };
 
@@ -34,6 +36,9 @@ struct mailbox {
 MUST_USE int mailbox_init(struct mailbox *m, size_t capacity);
 /* For a thread that polls waker.fd with others. errors: -ENOMEM, -errno of eventfd */
 MUST_USE int mailbox_init_polled(struct mailbox *m, size_t capacity);
+/* For a thread that reads `main`, which is ready, as well: it sleeps for both. main must outlive it.
+ * errors: -ENOMEM */
+MUST_USE int mailbox_init_beside(struct mailbox *m, size_t capacity, struct mailbox *main);
 void mailbox_fini(struct mailbox *m); /* accepts a zeroed mailbox */
 /* The next letter, or false. Thread: the owner. */
 MUST_USE bool mailbox_take(struct mailbox *m, struct letter *ret);

@@ -20,6 +20,11 @@ int post_init_polled(struct post *p, size_t letters)
     return mailbox_init_polled(&p->box, letters);
 }
 
+int post_init_first(struct post *p, size_t letters)
+{
+    return mailbox_init_beside(&p->first, letters, &p->box);
+}
+
 int post_open(struct post *p, uint32_t outboxes)
 {
     assert(p->outboxes == NULL);
@@ -75,7 +80,8 @@ void post_stop(struct post *p)
 
 bool post_take_left(struct post *p, struct letter *ret)
 {
-    return p->box.ring != NULL && mailbox_take(&p->box, ret);
+    return (p->first.ring != NULL && mailbox_take(&p->first, ret)) ||
+           (p->box.ring != NULL && mailbox_take(&p->box, ret));
 }
 
 void post_fini(struct post *p)
@@ -86,6 +92,7 @@ void post_fini(struct post *p)
     free(p->outboxes);
     p->outboxes = NULL;
     p->outbox_count = p->outbox_capacity = 0;
+    mailbox_fini(&p->first);
     mailbox_fini(&p->box);
 }
 
@@ -101,6 +108,18 @@ bool post_take(struct post *p, struct letter *ret)
 {
     post_assert_owner(p);
     return mailbox_take(&p->box, ret);
+}
+
+bool post_take_first(struct post *p, struct letter *ret)
+{
+    post_assert_owner(p);
+    return mailbox_take(&p->first, ret);
+}
+
+bool post_has_first(const struct post *p)
+{
+    post_assert_owner(p);
+    return p->first.ring != NULL && mailbox_count(&p->first) > 0;
 }
 
 void post_take_wakes(struct post *p)
@@ -132,7 +151,7 @@ bool post_nap_prepare(struct post *p)
 {
     post_assert_owner(p);
     waker_prepare(&p->box.waker);
-    return mailbox_count(&p->box) == 0 && !is_told_to_end(p);
+    return mailbox_count(&p->box) == 0 && !post_has_first(p) && !is_told_to_end(p);
 }
 
 /* A producer's kick ends the sleep; grace periods need not wait for this thread meanwhile. */

@@ -19,9 +19,11 @@
  *     the flag, by post_nap_prepare itself; and whatever else must keep the thread awake, by the
  *     caller, between post_nap_prepare and the sleep and not before. If the kick is the second, it
  *     ends the sleep.
+ *   - Letters that go first: a second ring with the same waker, so the argument above holds for both
+ *     rings, as post_nap_prepare looks at both. Between the two there is no order.
  *   - Patient letters: a reader that dozes is not woken by them, as it gets up soon by itself.
  *   - The end: post_stop stores the flag with release and then wakes; post_must_end acquires. So a
- *     thread that has seen the flag also finds, by post_take, every letter that was sent before: by
+ *     thread that has seen the flag also finds, by post_take and post_take_first, every letter that was sent before: by
  *     threads that had ended, or by who stops it.
  *   - Full rings: nobody waits for room. What is left in an outbox goes with the next post_flush,
  *     so a thread whose post_flush returned false must not sleep long. */
@@ -43,6 +45,7 @@
 struct THREAD_ROLE post {
     /* set at creation */
     struct mailbox box;
+    struct mailbox first; /* for letters that must not wait behind those of the box; zeroed: none */
     /* set before the thread starts; what is in an outbox is the owner's */
     struct outbox *outboxes; /* [outbox_count], in the order in which they are flushed */
     uint32_t outbox_count, outbox_capacity;
@@ -64,6 +67,9 @@ struct THREAD_ROLE post {
 MUST_USE int post_init(struct post *p, size_t letters);
 /* For a thread that polls post_fd with others. errors: -ENOMEM, -errno of eventfd */
 MUST_USE int post_init_polled(struct post *p, size_t letters);
+/* After one of these: the thread also gets letters in `first`, and takes them by post_take_first.
+ * errors: -ENOMEM */
+MUST_USE int post_init_first(struct post *p, size_t letters);
 /* Room for `outboxes` outboxes, once in a post's life. errors: -ENOMEM */
 MUST_USE int post_open(struct post *p, uint32_t outboxes);
 /* An outbox to one mailbox, valid until post_fini. After post_open, before post_start. */
@@ -90,8 +96,12 @@ static inline void post_assert_owner(const struct post *p)
     thread_owner_assert(&p->owner);
 }
 
-/* The next letter, or false. */
+/* The next letter of the box, or false. */
 MUST_USE bool post_take(struct post *p, struct letter *ret) ON_ROLE(p);
+/* The next letter of those that go first, or false. */
+MUST_USE bool post_take_first(struct post *p, struct letter *ret) ON_ROLE(p);
+/* Whether there is one. */
+MUST_USE bool post_has_first(const struct post *p) ON_ROLE(p);
 /* In place of post_take, of a thread that nobody writes to: it is woken only. */
 void post_take_wakes(struct post *p) ON_ROLE(p);
 /* Send what is in the outboxes, and wake who gets letters. true: nothing is left in them */

@@ -260,6 +260,7 @@ static int write_address_book(struct engine *e)
         b->signers[i] = signer_box(e->signers[i]);
     }
     b->writer = spool_writer_box(e->writer);
+    b->receptions = spool_writer_receptions(e->writer);
     b->activator = activator_box(e->activator);
     b->auth = auth_box(e->auth);
     b->hearer = hearer_box(e->hearer);

@@ -331,10 +331,11 @@ int worker_thread_new(struct engine *engine, uint32_t index, struct worker **ret
 int worker_thread_start(struct worker *w)
 {
     struct engine *e = w->engine;
-    int err = post_open(&w->post, 5 + e->sched_count);
+    int err = post_open(&w->post, 6 + e->sched_count);
     if (err != 0) {
         return err;
     }
+    w->to_receptions = post_write_to(&w->post, e->boxes.receptions);
     w->to_writer = post_write_to(&w->post, e->boxes.writer);
     w->to_auth = post_write_to(&w->post, e->boxes.auth);
     w->to_hearer = post_write_to(&w->post, e->boxes.hearer);

@@ -35,6 +35,11 @@ struct outbox *http_to_writer(struct http *h)
     return h->to_writer;
 }
 
+struct outbox *http_to_receptions(struct http *h)
+{
+    return h->to_receptions;
+}
+
 void http_answer(struct http *h, struct api_call *c)
 {
     (void)h; /* the call knows its connection */
@@ -242,7 +247,7 @@ int http_open_control(struct http *h)
 int http_start(struct http *h)
 {
     const struct engine *e = h->engine;
-    int err = post_open(&h->post, e->worker_count + HTTP_CLERKS + 1);
+    int err = post_open(&h->post, e->worker_count + HTTP_CLERKS + 2);
     if (err == 0) {
         /* Edge-triggered, so that nobody has to read the eventfd (waker.h). */
         err = poller_add(&h->poller, &h->box_watch, post_fd(&h->post), on_box);
@@ -257,6 +262,7 @@ int http_start(struct http *h)
     h->to_workers = post_write_to_each(&h->post, e->boxes.workers, e->worker_count);
     h->to_clerks = post_write_to_each(&h->post, e->boxes.clerks, HTTP_CLERKS);
     h->to_writer = post_write_to(&h->post, e->boxes.writer);
+    h->to_receptions = post_write_to(&h->post, e->boxes.receptions);
     return post_start(&h->post, "http", run_http, h);
 }
 

@@ -81,8 +81,10 @@ void http_free(struct http *h); /* accepts NULL; removes the socket */
 /* LETTER_ANSWER and LETTER_INNER (struct api_call), LETTER_STAGED and LETTER_STORED (struct
  * intake). Any thread sends. */
 struct mailbox *http_box(struct http *h);
-/* What the http thread sends the spool writer; flushed once a pass. Thread: http */
+/* What the http thread sends the spool writer, and what it sends it of receptions (LETTER_STAGE,
+ * LETTER_STORE); flushed once a pass. Thread: http */
 struct outbox *http_to_writer(struct http *h);
+struct outbox *http_to_receptions(struct http *h);
 /* The routes as given to http_new. Any thread. */
 const struct api_route *http_routes(const struct http *h, size_t *ret_count);
 /* A call that an inline handler kept (api_keep) is answered now. Thread: http */

@@ -62,12 +62,12 @@ struct http {
     struct poller_watch box_watch;
     struct outbox *to_workers; /* [engine->worker_count], of the post */
     uint32_t next_worker;
-    struct outbox *to_clerks; /* [HTTP_CLERKS], of the post */
-    struct outbox *to_writer; /* of the post: what is injected */
-    struct list running;      /* struct api_call, suspended */
-    struct list connections;  /* struct http_connection */
-    uint64_t held_bytes;      /* of bodies and long answers, all together */
-    struct list arrivals;     /* struct arrival (http_door.c), oldest first */
+    struct outbox *to_clerks;                 /* [HTTP_CLERKS], of the post */
+    struct outbox *to_writer, *to_receptions; /* of the post; the latter: what is injected */
+    struct list running;                      /* struct api_call, suspended */
+    struct list connections;                  /* struct http_connection */
+    uint64_t held_bytes;                      /* of bodies and long answers, all together */
+    struct list arrivals;                     /* struct arrival (http_door.c), oldest first */
     uint32_t arrival_count;
     usec_t now;
     usec_t look_at;   /* when deadlines of connections are looked at next */

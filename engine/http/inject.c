@@ -389,9 +389,9 @@ static void send_part(struct injected *m, bool is_last)
     atomic_fetch_add_explicit(&j->engine->intake_bytes, in->body.len + in->packed.len,
                               memory_order_relaxed);
     if (is_last) {
-        letter_put_store(http_to_writer(j->http), in);
+        letter_put_store(http_to_receptions(j->http), in);
     } else {
-        letter_put_stage(http_to_writer(j->http), in);
+        letter_put_stage(http_to_receptions(j->http), in);
     }
 }
 

@@ -155,9 +155,9 @@ static void send_part(struct inbound *c, bool is_last)
                               memory_order_relaxed);
     c->is_away = true;
     if (is_last) {
-        letter_put_store(c->worker->to_writer, in);
+        letter_put_store(c->worker->to_receptions, in);
     } else {
-        letter_put_stage(c->worker->to_writer, in);
+        letter_put_stage(c->worker->to_receptions, in);
     }
 }
 

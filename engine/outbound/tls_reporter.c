@@ -594,7 +594,7 @@ int tls_reporter_start(struct tls_reporter *r)
         return err;
     }
     r->to_workers = post_write_to_each(&r->post, e->boxes.workers, e->worker_count);
-    r->to_writer = post_write_to(&r->post, e->boxes.writer);
+    r->to_writer = post_write_to(&r->post, e->boxes.receptions);
     return post_start(&r->post, "tls-report", run_reporter, r);
 }
 

@@ -121,7 +121,8 @@ static void put_totals(struct page *p)
          "Values of tenant_header, campaign_header and class_header that were ignored.",
          &e->odd_labels},
         {"sluice_messages_given_back_total",
-         "Messages that left memory without an attempt, as their flows had more than their share of "
+         "Messages that left memory without an attempt, as their flows had more than their share "
+         "of "
          "the places and others waited.",
          &e->given_back},
         {"sluice_attempts_ambiguous_total",
@@ -579,6 +580,7 @@ static void put_mailboxes(struct page *p)
     exposition_family(&p->out, "sluice_mailbox_letters", EXPOSITION_GAUGE,
                       "Letters that wait for a thread.");
     put_depth(p, "spool-writer", 0, e->boxes.writer);
+    put_depth(p, "spool-writer", 1, e->boxes.receptions);
     put_depth(p, "activator", 0, e->boxes.activator);
     put_depth(p, "clerk", 0, e->boxes.clerks[0]);
     put_depth(p, "clerk", 1, e->boxes.clerks[1]);

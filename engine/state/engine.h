@@ -67,6 +67,7 @@ enum engine_gate {
 /* The address book: where each thread takes its letters. Filled by main before the first thread
  * starts, so that a thread can write to another without knowing what it is. */
 struct engine_boxes {
+    struct mailbox *receptions; /* the writer's too: LETTER_STAGE and LETTER_STORE go there */
     struct mailbox *writer, *activator, *auth, *hearer, *sts, *http, *tls_reporter;
     struct mailbox *clerks[2];
     struct mailbox **scheds;  /* [sched_count]; NULL before they exist */
@@ -143,7 +144,7 @@ struct engine {
     _Atomic uint64_t seals[SEAL_RESULT_COUNT]; /* messages, by what became of their signatures */
     _Atomic uint32_t seals_again[SEAL_RESULT_COUNT]; /* of these, that left memory and come again:
                                                       * so many are not counted then */
-    _Atomic uint64_t signatures;               /* that keys made */
+    _Atomic uint64_t signatures;                     /* that keys made */
     _Atomic uint64_t heard[5];     /* messages for us by what they were; by enum heard_kind */
     _Atomic uint64_t tls_left_out; /* sessions in no report about TLS, for want of room */
     _Atomic uint64_t tls_unsent;   /* reports about TLS that were given up */

@@ -51,7 +51,8 @@ struct worker {
     struct poller_watch box_watch;
     usec_t now; /* monotonic, of this pass */
     struct outbox *to_writer, *to_auth, *to_hearer, *to_sts, *to_tls_reporter; /* of the post */
-    struct outbox *to_scheds; /* [engine->sched_count] */
+    struct outbox *to_receptions; /* the writer as well: LETTER_STAGE and LETTER_STORE */
+    struct outbox *to_scheds;     /* [engine->sched_count] */
     struct spool_reader *reader;
     bool reader_is_open;
     bool lacks_reader; /* somebody asked in this pass and got none */

@@ -99,10 +99,17 @@ static int put_message(struct message *m, struct spool_txn *txn)
     return err == -EEXIST ? 0 : err; /* ids are new; if the tables had this one, that would do */
 }
 
-int journaled_put(const struct journaled *j, struct spool_txn *txn)
+struct message *journaled_last(const struct journaled *j)
 {
-    list_foreach(m, &j->messages, struct message, account.journaled)
-    {
+    return list_is_empty(&j->messages) ? NULL
+                                       : list_last(&j->messages, struct message, account.journaled);
+}
+
+int journaled_put(const struct journaled *j, struct spool_txn *txn, const struct message *behind)
+{
+    const struct list *at = behind == NULL ? &j->messages : &behind->account.journaled;
+    for (at = at->next; at != &j->messages; at = at->next) {
+        struct message *m = container_of(at, struct message, account.journaled);
         if (!m->account.is_all_delivered) {
             int err = put_message(m, txn);
             if (err != 0) {

@@ -52,9 +52,12 @@ void journaled_drop(struct journaled *j, struct message *m);
 /* When the messages must be moved to the tables (monotonic); USEC_NEVER when there are none. */
 usec_t journaled_due(const struct journaled *j);
 
-/* Put the messages into a transaction, except those whose recipients are all delivered: these it
- * removes. errors: of the store */
-MUST_USE int journaled_put(const struct journaled *j, struct spool_txn *txn);
+/* The newest one; NULL: there is none. */
+struct message *journaled_last(const struct journaled *j);
+/* Put the messages behind one of them into a transaction, or all (NULL), except those whose recipients
+ * are all delivered: these it removes. errors: of the store */
+MUST_USE int journaled_put(const struct journaled *j, struct spool_txn *txn,
+                           const struct message *behind);
 /* That transaction is durable: the list becomes empty, and each content is freed when nobody reads
  * it any more. announce(ctx, flow, place) is called for each flow with messages that the activator does
  * not have, at least for the newest of them. */

@@ -572,6 +572,9 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
             s->unwritten = m; /* this message and those behind it wait for the next transaction */
             break;
         }
+        if (has_one && s->between != NULL) {
+            s->between(s->between_ctx);
+        }
         has_one = true;
         log_results(s, m);
         m->account.is_settled = m->account.is_removed = false;

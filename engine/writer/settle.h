@@ -39,6 +39,9 @@ struct settle {
     struct message *unwritten; /* first one in `touched` that this transaction has no room for */
     usec_t
         span; /* after so long a transaction takes no further message; the writer's; USEC_NEVER */
+    void (*between)(void *ctx); /* settle_write calls it between messages, the transaction open; set
+                                 * behind settle_init, or NULL */
+    void *between_ctx;
     unsigned expired_at_once; /* event lines of one message in a transaction */
     uint64_t without_result;  /* dispatched recipients without a result, since the last commit */
 };

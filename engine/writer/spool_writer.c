@@ -6,8 +6,14 @@
  * messages that only the journal has. Every transaction takes over what the journal holds, so the
  * journal is only ever ahead of the tables, and never beside them. When a transaction is due, such
  * receptions are committed to the journal and answered before it begins, for a client waits for them
- * and nobody for results; what comes during a transaction waits for it, so while new mail comes it takes
- * no more results than suits its commit. */
+ * and nobody for results. Those that come while the transaction takes results are committed to the
+ * journal between two messages, and taken over by it at its end; those that come during its commit wait
+ * for that, so while new mail comes it takes no more results than suits its commit.
+ *
+ * Receptions have a ring of their own (post.h, `first`), so they wait behind no line of results. A batch
+ * takes as many of either as it has room for, so neither keeps the other waiting. No order between the
+ * two rings is needed: a reception's parts are one letter at a time, and what else is said about it
+ * (LETTER_DISCARD, results) follows the answer to the part before it. */
 #include "engine/writer/spool_writer.h"
 
 #include "base/clock.h"
@@ -29,7 +35,6 @@
 #include "engine/state/settings.h"
 #include "engine/tally/tally_queued.h"
 #include "engine/writer/left_letter.h"
-#include "engine/writer/name_keeper.h"
 #include "engine/writer/notice.h"
 #include "engine/writer/spool_writer_private.h"
 
@@ -40,10 +45,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-enum {
-    BATCH_LETTERS = 4096,
-    BATCH_BYTES = 8 << 20,
-};
+enum { BATCH_LETTERS = 4096 }; /* beside receptions */
 static const usec_t retry_interval = 500 * USEC_PER_MSEC;
 /* How long results without a reception wait for one whose commit carries them; nobody waits for
  * these results. Those that need a transaction (touched) wait longer: each transaction also moves
@@ -55,8 +57,6 @@ static const usec_t touched_patience = 20 * USEC_PER_MSEC;
 static const usec_t touched_patience_most = 100 * USEC_PER_MSEC;
 /* How long an orderly stop waits for the log. */
 static const usec_t log_patience = 5 * USEC_PER_SEC;
-/* After a write to the journal failed, commits go to the tables for this long. */
-static const usec_t journal_pause = 10 * USEC_PER_SEC;
 
 static void write_gathered(void *ctx)
 {
@@ -79,8 +79,9 @@ int spool_writer_new(struct engine *engine, struct spool_writer **ret)
     w->engine = engine;
     buf_init(&w->log, 0);
     journaled_init(&w->journaled);
-    w->parts = calloc(BATCH_LETTERS, sizeof(struct intake *));
+    w->parts = calloc(SPOOL_WRITER_PARTS, sizeof(struct intake *));
     int err = w->parts == NULL ? -ENOMEM : post_init(&w->post, 1 << 16);
+    err = err == 0 ? post_init_first(&w->post, 1 << 12) : err;
     if (err == 0) {
         err = spool_reader_new(engine->store, &w->reader);
     }
@@ -90,6 +91,8 @@ int spool_writer_new(struct engine *engine, struct spool_writer **ret)
         .lines = &w->log, .write = write_gathered, .ctx = w, .matcher = reply_matcher_new()};
     suppressor_init(&w->suppressor, engine);
     settle_init(&w->settle, engine, w->reader, &w->suppressor, &log);
+    w->settle.between = spool_writer_take_meanwhile;
+    w->settle.between_ctx = w;
     w->adopter.engine = engine;
     reaction_log_init(&w->reactions, engine->limits, engine->events, wake_writer, w);
     if (err == 0) {
@@ -113,6 +116,11 @@ int spool_writer_new(struct engine *engine, struct spool_writer **ret)
 struct mailbox *spool_writer_box(struct spool_writer *w)
 {
     return &w->post.box;
+}
+
+struct mailbox *spool_writer_receptions(struct spool_writer *w)
+{
+    return &w->post.first;
 }
 
 void spool_writer_free(struct spool_writer *w)
@@ -195,12 +203,6 @@ static void take_park(struct spool_writer *w, const struct letter *letter)
 static void take_writer_letter(struct spool_writer *w, const struct letter *letter) ON_ROLE(w->post)
 {
     switch (letter->kind) {
-    case LETTER_STAGE:
-        spool_writer_take_part(w, letter_take_stage(letter), false);
-        break;
-    case LETTER_STORE:
-        spool_writer_take_part(w, letter_take_store(letter), true);
-        break;
     case LETTER_DISCARD:
         housekeeping_discard(&w->housekeeping, letter_take_discard(letter));
         break;
@@ -237,15 +239,16 @@ static bool take_batch(struct spool_writer *w) ON_ROLE(w->post)
 {
     struct letter letter;
     uint32_t taken = 0;
-    w->has_more = false;
+    spool_writer_take_receptions(w);
+    w->has_more = post_has_first(&w->post);
     while (post_take(&w->post, &letter)) {
         take_writer_letter(w, &letter);
-        if (++taken == BATCH_LETTERS || w->batch_bytes >= BATCH_BYTES) {
+        if (++taken == BATCH_LETTERS) {
             w->has_more = true;
             break;
         }
     }
-    return taken > 0;
+    return taken > 0 || w->part_count > 0;
 }
 
 static void wake_all(void *ctx)
@@ -412,16 +415,7 @@ static void sync_log(struct spool_writer *w)
 
 static bool journal_takes(const struct spool_writer *w, usec_t now)
 {
-    if (!spool_journal_is_open(w->engine->store) || now < w->journal_after ||
-        housekeeping_is_due(&w->housekeeping)) {
-        return false;
-    }
-    for (uint32_t i = 0; i < w->part_count; i++) {
-        if (!intake_fits_journal(w->parts[i])) {
-            return false;
-        }
-    }
-    return true;
+    return !housekeeping_is_due(&w->housekeeping) && spool_writer_journal_takes(w, now);
 }
 
 /* When the results of a list must be written even if no reception comes; 0: the list is empty. */
@@ -496,9 +490,7 @@ static int commit(struct spool_writer *w, enum commit *kind) ON_ROLE(w->post)
             return err;
         }
         if (err != ERR_LIMIT) {
-            log_warning("spool: the journal cannot be written: %s; the tables are used meanwhile",
-                        err_str(err));
-            w->journal_after = clock_mono() + journal_pause;
+            spool_writer_rest_journal(w, err);
         }
         *kind = COMMIT_TABLES;
     }
@@ -550,12 +542,8 @@ static void pass(struct spool_writer *w) ON_ROLE(w->post)
             log_error("event log: cannot reopen the file; the old one stays in use");
         }
     }
-    if (!w->is_broken && admission_begin(&w->admission, &w->journaled)) {
-        spool_writer_admit_parts(w);
-    }
-    if (w->part_count > 0) {
-        name_keeper_keep(w->engine, w->parts, w->part_count);
-    }
+    w->has_limits = !w->is_broken && admission_begin(&w->admission, &w->journaled);
+    spool_writer_admit_parts(w);
     bool may_commit = log_lets(w);
     enum commit kind = w->is_broken || !may_commit ? COMMIT_NOTHING : next_commit(w);
     if (w->is_broken && may_commit) {

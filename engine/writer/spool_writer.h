@@ -16,6 +16,8 @@ struct spool_writer;
 /* errors: -ENOMEM, what the store says (the reservation of ids is committed here) */
 MUST_USE int spool_writer_new(struct engine *engine, struct spool_writer **ret);
 struct mailbox *spool_writer_box(struct spool_writer *w);
+/* For receptions alone, which do not wait behind results: clients wait for them. */
+struct mailbox *spool_writer_receptions(struct spool_writer *w);
 MUST_USE int spool_writer_start(struct spool_writer *w);
 /* Writes everything in the mailbox, commits, ends the thread. All senders must have stopped. */
 void spool_writer_stop(struct spool_writer *w);

@@ -14,6 +14,7 @@
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
 #include "engine/tally/tally.h"
+#include "engine/writer/name_keeper.h"
 #include "engine/writer/notice.h"
 #include "engine/writer/spool_writer_private.h"
 
@@ -43,6 +44,41 @@ void spool_writer_take_part(struct spool_writer *w, struct intake *in, bool is_l
     w->parts[w->part_count++] = in;
     w->batch_bytes += in->body.len + in->packed.len;
     w->received = clock_mono();
+}
+
+void spool_writer_take_receptions(struct spool_writer *w)
+{
+    enum { BATCH_BYTES = 8 << 20 };
+    struct letter letter;
+    while (w->part_count < SPOOL_WRITER_PARTS && w->batch_bytes < BATCH_BYTES &&
+           post_take_first(&w->post, &letter)) {
+        if (letter.kind == LETTER_STORE) {
+            spool_writer_take_part(w, letter_take_store(&letter), true);
+        } else {
+            spool_writer_take_part(w, letter_take_stage(&letter), false);
+        }
+    }
+}
+
+bool spool_writer_journal_takes(const struct spool_writer *w, usec_t now)
+{
+    if (!spool_journal_is_open(w->engine->store) || now < w->journal_after) {
+        return false;
+    }
+    for (uint32_t i = 0; i < w->part_count; i++) {
+        if (!intake_fits_journal(w->parts[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void spool_writer_rest_journal(struct spool_writer *w, int err)
+{
+    static const usec_t pause = 10 * USEC_PER_SEC;
+    log_warning("spool: the journal cannot be written: %s; the tables are used meanwhile",
+                err_str(err));
+    w->journal_after = clock_mono() + pause;
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
@@ -113,13 +149,15 @@ static int write_tables(struct spool_writer *w)
     begin_replica(w, false);
     suppressor_begin(&w->suppressor);
     adopter_begin(&w->adopter);
-    err = journaled_put(&w->journaled, txn);
+    err = journaled_put(&w->journaled, txn, NULL);
     if (err == 0) {
-        err = spool_absorb_journal(txn);
-    }
-    if (err == 0) {
+        const struct message *put = journaled_last(&w->journaled);
         w->settle.span = settle_span(w);
         err = settle_write(&w->settle, txn, now);
+        err = err == 0 ? journaled_put(&w->journaled, txn, put) : err; /* came meanwhile */
+    }
+    if (err == 0) {
+        err = spool_absorb_journal(txn);
     }
     if (err == 0) {
         err = housekeeping_put(&w->housekeeping, txn);
@@ -175,14 +213,22 @@ int spool_writer_write_tables(struct spool_writer *w)
     return err;
 }
 
+/* Writes the receptions of the batch into the journal's. */
+static int put_parts(struct spool_writer *w)
+{
+    int err = 0;
+    for (uint32_t i = 0; err == 0 && i < w->part_count; i++) {
+        err = intake_put_journal(w->parts[i], w->engine->store);
+    }
+    return err;
+}
+
 int spool_writer_write_journal(struct spool_writer *w)
 {
     struct spool_store *store = w->engine->store;
     begin_replica(w, false);
     int err = settle_write_journal(&w->settle, store);
-    for (uint32_t i = 0; err == 0 && i < w->part_count; i++) {
-        err = intake_put_journal(w->parts[i], store);
-    }
+    err = err == 0 ? put_parts(w) : err;
     err = err == 0 ? ship_replica(w) : err;
     if (err != 0) {
         spool_journal_abort(store);
@@ -293,6 +339,71 @@ static usec_t gathering_end(const struct spool_writer *w)
     return clock_mono() + (w->shipped_for < most ? w->shipped_for : most);
 }
 
+static void log_receptions(struct spool_writer *w, usec_t now)
+{
+    for (uint32_t i = 0; i < w->part_count; i++) {
+        if (w->parts[i]->is_last && w->parts[i]->error == 0) {
+            notice_log_reception(&w->log, w->parts[i], now);
+            count_reception(w, w->parts[i]);
+        }
+    }
+    if (spool_writer_write_log(w) != 0) {
+        log_warning("event log: cannot write; %zu bytes wait in memory", w->log.len);
+    }
+}
+
+/* The parts of the batch are durable. */
+static void answer_parts(struct spool_writer *w, bool is_journal)
+{
+    for (uint32_t i = 0; i < w->part_count; i++) {
+        struct intake *in = w->parts[i];
+        give_memory_back(w, in);
+        admission_answered(&w->admission, in, in->error == 0);
+        if (is_journal) {
+            announce_journaled(w, in);
+        } else if (in->is_last && in->error == 0) {
+            announce(w, in);
+        }
+        answer(w, in, in->error);
+    }
+    w->part_count = 0;
+    w->batch_bytes = 0;
+}
+
+/* What the transaction under way has taken so far is the same with or without this: the journal is a
+ * file of its own, and the transaction takes over what is put here before it ends (write_tables). A crash
+ * before that finds the journal's generation in force, and these receptions in it. With a log in the
+ * cluster they wait, as the transaction's changes are being gathered for it. */
+void spool_writer_take_meanwhile(void *ctx)
+{
+    struct spool_writer *w = ctx;
+    post_assert_owner(&w->post);
+    if (!post_has_first(&w->post) || w->part_count > 0 || w->is_broken || post_must_end(&w->post) ||
+        w->engine->replica != NULL) {
+        return;
+    }
+    spool_writer_take_receptions(w);
+    spool_writer_admit_parts(w);
+    if (w->part_count == 0 || !spool_writer_journal_takes(w, clock_mono())) {
+        return;
+    }
+    int err = put_parts(w);
+    if (err != 0) {
+        spool_journal_abort(w->engine->store);
+        return; /* it is full: they go with the transaction */
+    }
+    rcu_sleep(); /* as in spool_writer_write_tables; no RCU pointer is kept between messages */
+    err = spool_journal_commit(w->engine->store);
+    rcu_awake();
+    if (err != 0) {
+        spool_writer_rest_journal(w, err);
+        return;
+    }
+    log_receptions(w, clock_wall());
+    answer_parts(w, true);
+    (void)post_flush(&w->post); /* what does not fit goes at the end of the pass */
+}
+
 void spool_writer_committed(struct spool_writer *w, bool is_journal) ON_ROLE(w->post)
 {
     usec_t now = clock_wall();
@@ -313,28 +424,8 @@ void spool_writer_committed(struct spool_writer *w, bool is_journal) ON_ROLE(w->
         intake_free(in);
     }
     w->settle.notice_count = 0;
-    for (uint32_t i = 0; i < w->part_count; i++) {
-        if (w->parts[i]->is_last && w->parts[i]->error == 0) {
-            notice_log_reception(&w->log, w->parts[i], now);
-            count_reception(w, w->parts[i]);
-        }
-    }
-    if (spool_writer_write_log(w) != 0) {
-        log_warning("event log: cannot write; %zu bytes wait in memory", w->log.len);
-    }
-    for (uint32_t i = 0; i < w->part_count; i++) {
-        struct intake *in = w->parts[i];
-        give_memory_back(w, in);
-        admission_answered(&w->admission, in, in->error == 0);
-        if (is_journal) {
-            announce_journaled(w, in);
-        } else if (in->is_last && in->error == 0) {
-            announce(w, in);
-        }
-        answer(w, in, in->error);
-    }
-    w->part_count = 0;
-    w->batch_bytes = 0;
+    log_receptions(w, now);
+    answer_parts(w, is_journal);
     engine_durable(w->engine, durable);
     if (w->engine->replica != NULL) {
         replica_committed(w->engine->replica, !is_journal);
@@ -358,7 +449,7 @@ void spool_writer_admit_parts(struct spool_writer *w)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < w->part_count; i++) {
         struct intake *in = w->parts[i];
-        if (in->is_last && !admission_take(&w->admission, in)) {
+        if (w->has_limits && in->is_last && !admission_take(&w->admission, in)) {
             give_memory_back(w, in);
             answer(w, in, ERR_QUOTA);
         } else {
@@ -366,6 +457,9 @@ void spool_writer_admit_parts(struct spool_writer *w)
         }
     }
     w->part_count = kept;
+    if (kept > 0) {
+        name_keeper_keep(w->engine, w->parts, kept);
+    }
 }
 
 void spool_writer_refuse_parts(struct spool_writer *w, int err)

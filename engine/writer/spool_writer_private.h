@@ -20,6 +20,8 @@
 struct intake;
 struct replica;
 
+enum { SPOOL_WRITER_PARTS = 4096 }; /* of a batch, at most */
+
 struct spool_writer {
     /* set at creation */
     struct engine *engine;
@@ -35,12 +37,13 @@ struct spool_writer {
     struct journaled journaled;
     struct spool_reader *reader;
     struct buf log;        /* event lines not yet in the file */
-    struct intake **parts; /* STAGE and STORE letters of the batch, in order */
+    struct intake **parts; /* [SPOOL_WRITER_PARTS] STAGE and STORE letters of the batch, in order */
     uint32_t part_count;
     struct housekeeping housekeeping;
     struct reaction_log reactions;
     size_t batch_bytes;
-    bool has_more; /* the batch limit was hit */
+    bool has_more;   /* the batch limit was hit */
+    bool has_limits; /* tenants have queue limits, which receptions of this pass are judged by */
     bool rotate;
     bool is_broken;
     bool waits_for_log; /* nothing is committed: the log has not what was sent to it last */
@@ -66,8 +69,17 @@ struct spool_writer {
 struct outbox *spool_writer_to_http(struct spool_writer *w);
 /* Puts a part of a reception into the batch. */
 void spool_writer_take_part(struct spool_writer *w, struct intake *in, bool is_last);
-/* Refuses what its tenant has no room for. */
+/* Puts the parts of receptions that wait into the batch, as far as it has room. */
+void spool_writer_take_receptions(struct spool_writer *w) ON_ROLE(w->post);
+/* Refuses what its tenant has no room for, and keeps the names of the others. */
 void spool_writer_admit_parts(struct spool_writer *w);
+/* Whether the journal can be used, and has the shape for all parts of the batch. */
+MUST_USE bool spool_writer_journal_takes(const struct spool_writer *w, usec_t now);
+/* It could not be written: it is left alone for a while. */
+void spool_writer_rest_journal(struct spool_writer *w, int err);
+/* Between two messages of a transaction (settle.between; ctx: the writer): receptions that have come are
+ * committed to the journal and answered. What cannot go there stays in the batch, for the transaction. */
+void spool_writer_take_meanwhile(void *ctx);
 /* The event lines of results must be in the file before the commit that acts on them.
  *
  * errors  as event_log_append; the lines stay in memory then */

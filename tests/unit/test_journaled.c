@@ -35,17 +35,23 @@ static unsigned settled;
 static uint64_t told, told_of_flow; /* place of the newest of nobody, of a tenant */
 static struct slice tenant = SLICE("");
 
+static int open_store(void)
+{
+    const struct spool_options options = {
+        .path = folder, .map_size = 64u << 20, .journal = 256 << 10};
+    char text[256];
+    return spool_store_open(&options, &store, text) != 0 || spool_reader_new(store, &reader) != 0
+               ? -1
+               : 0;
+}
+
 static int set_up(void **state)
 {
     static char hostname[] = "relay.example";
     const char *base = getenv("TMPDIR");
     (void)snprintf(folder, sizeof(folder), "%s/journaled.XXXXXX", base == NULL ? "/tmp" : base);
-    const struct spool_options options = {
-        .path = folder, .map_size = 64u << 20, .journal = 256 << 10};
-    char text[256];
     engine = aligned_alloc(CACHE_LINE, sizeof(*engine));
-    if (mkdtemp(folder) == NULL || engine == NULL ||
-        spool_store_open(&options, &store, text) != 0 || spool_reader_new(store, &reader) != 0) {
+    if (mkdtemp(folder) == NULL || engine == NULL || open_store() != 0) {
         return -1;
     }
     rcu_start();
@@ -150,9 +156,11 @@ static void commit_tables(bool succeeds)
 {
     struct spool_txn *t;
     assert_int_equal(spool_begin(store, &t), 0);
-    assert_int_equal(journaled_put(&journaled, t), 0);
-    assert_int_equal(spool_absorb_journal(t), 0);
+    assert_int_equal(journaled_put(&journaled, t, NULL), 0);
+    const struct message *put = journaled_last(&journaled);
     assert_int_equal(settle_write(&settle, t, 2 * USEC_PER_SEC), 0);
+    assert_int_equal(journaled_put(&journaled, t, put), 0);
+    assert_int_equal(spool_absorb_journal(t), 0);
     if (!succeeds) {
         spool_abort(t);
         settle_failed(&settle);
@@ -295,6 +303,69 @@ static void one_that_was_given_back_is_told_again(void **state)
     assert_int_equal(told, position);
 }
 
+/* Called by settle_write between two messages of the transaction. */
+static void receive_meanwhile(void *ctx)
+{
+    unsigned *calls = ctx;
+    (*calls)++;
+    (void)receive(3, false);
+}
+
+/* What the journal gets while a transaction takes results is in the tables with that, and in the journal
+ * without it. */
+static void mail_that_comes_during_a_transaction(void **state)
+{
+    unsigned calls = 0;
+    for (int i = 0; i < 2; i++) {
+        struct message *m = receive(1 + i, true);
+        collect(m, 0, RESULT_DEFERRED);
+        collect(m, 1, RESULT_DEFERRED);
+    }
+    settle.between = receive_meanwhile;
+    settle.between_ctx = &calls;
+    commit_tables(false);
+    assert_int_equal(calls, 1);
+    assert_int_equal(counts().messages, 0);
+    settle.between = NULL;
+    commit_tables(true);
+    assert_int_equal(counts().deferred, 2);
+    assert_int_equal(counts().incoming, 1);
+    assert_true(spool_journal_is_empty(store));
+}
+
+static void a_crash_in_it_leaves_that_mail_in_the_journal(void **state)
+{
+    for (int i = 0; i < 2; i++) {
+        struct spool_txn *t;
+        unsigned calls = 0;
+        /* The second time the journal is empty when the transaction begins. */
+        struct message *m = receive(1, true);
+        if (i == 1) {
+            commit_tables(true);
+        }
+        assert_int_equal(spool_begin(store, &t), 0);
+        assert_int_equal(journaled_put(&journaled, t, NULL), 0);
+        const struct message *put = journaled_last(&journaled);
+        receive_meanwhile(&calls);
+        assert_int_equal(journaled_put(&journaled, t, put), 0);
+        assert_int_equal(spool_absorb_journal(t), 0);
+        spool_abort(t);
+        spool_reader_free(reader);
+        spool_store_close(store);
+        assert_int_equal(open_store(), 0);
+        assert_int_equal(counts().incoming, 2);
+        journaled_absorbed(&journaled, tell, NULL);
+        message_put(m);
+        assert_int_equal(spool_begin(store, &t), 0);
+        for (uint64_t id = 1; id <= 3; id += 2) {
+            const struct spool_position at = {SPOOL_INCOMING, told - (id == 1), id, 0};
+            assert_int_equal(spool_remove(t, &at), 0);
+        }
+        assert_int_equal(spool_commit(t), 0);
+        assert_int_equal(counts().messages, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +378,9 @@ int main(void)
             those_the_activator_lacks_are_told_once_they_are_in_the_tables, set_up, tear_down),
         cmocka_unit_test_setup_teardown(each_flow_is_told_of_its_newest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_that_was_given_back_is_told_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(mail_that_comes_during_a_transaction, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_crash_in_it_leaves_that_mail_in_the_journal, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,8 @@ static void reader_take(struct reader *r)
 {
     struct letter letter;
     post_assert_owner(&r->post);
-    while (post_take(&r->post, &letter)) {
+    while ((post_has_first(&r->post) && post_take_first(&r->post, &letter)) ||
+           post_take(&r->post, &letter)) {
         r->is_in_order = r->is_in_order && letter.number == r->next[letter.kind];
         r->next[letter.kind] = letter.number + 1;
         r->taken++;
@@ -88,9 +89,10 @@ static void letters_arrive_in_each_senders_order(void **state)
     struct reader r = {.is_in_order = true};
     struct sender senders[SENDERS];
     assert_int_equal(post_init(&r.post, ROOM), 0);
+    assert_int_equal(post_init_first(&r.post, ROOM), 0);
     assert_int_equal(post_start(&r.post, "reader", run_reader, &r), 0);
     for (uint32_t i = 0; i < SENDERS; i++) {
-        sender_start(&senders[i], i, LETTERS, &r.post.box);
+        sender_start(&senders[i], i, LETTERS, i % 2 == 0 ? &r.post.box : &r.post.first);
     }
     for (uint32_t i = 0; i < SENDERS; i++) {
         thread_join(&senders[i].post.thread); /* it ends by itself */
@@ -160,6 +162,43 @@ static void reasons_to_stay_awake(void **state)
     post_fini(&sender);
     post_fini(&p);
     rcu_leave();
+}
+
+static void letters_that_go_first(void **state)
+{
+    struct post p = {0}, sender = {0};
+    struct letter letter;
+    post_assert_owner(&p);
+    post_assert_owner(&sender);
+    assert_int_equal(post_init(&p, ROOM), 0);
+    assert_false(post_has_first(&p));
+    assert_int_equal(post_init_first(&p, ROOM), 0);
+    assert_int_equal(post_open(&sender, 2), 0);
+    struct outbox *to_box = post_write_to(&sender, &p.box);
+    struct outbox *to_first = post_write_to(&sender, &p.first);
+    for (uint32_t i = 0; i < ROOM + 1; i++) {
+        outbox_put(to_box, 0, NULL, i);
+    }
+    outbox_put(to_first, 1, NULL, 7);
+    assert_false(post_flush(&sender)); /* the box is full, and holds nothing up */
+    assert_true(post_take_first(&p, &letter));
+    assert_int_equal(letter.number, 7);
+    assert_false(post_take_first(&p, &letter));
+    for (uint32_t i = 0; i < ROOM + 1; i++) {
+        assert_true(post_take(&p, &letter));
+        assert_true(post_flush(&sender));
+    }
+    assert_true(post_nap_prepare(&p));
+    outbox_put(to_first, 1, NULL, 8);
+    assert_true(post_flush(&sender));
+    post_nap_sleep(&p, USEC_NEVER); /* ended by a letter of the second ring */
+    post_nap_finish(&p);
+    assert_false(post_nap_prepare(&p));
+    post_nap_finish(&p);
+    assert_true(post_take_left(&p, &letter));
+    assert_int_equal(letter.number, 8);
+    post_fini(&sender);
+    post_fini(&p);
 }
 
 static void a_polled_post_is_readable_by_its_level(void **state)
@@ -294,6 +333,7 @@ int main(void)
         cmocka_unit_test(letters_arrive_in_each_senders_order),
         cmocka_unit_test(who_is_told_to_end_finds_every_letter_before),
         cmocka_unit_test(reasons_to_stay_awake),
+        cmocka_unit_test(letters_that_go_first),
         cmocka_unit_test(a_polled_post_is_readable_by_its_level),
         cmocka_unit_test(a_full_receiver_does_not_hold_up_the_others),
         cmocka_unit_test(what_nobody_takes_can_be_freed),
