@@ -1,7 +1,8 @@
 /* Limits over all nodes: the real division of shares (limit_share.c) and the real liveness
  * (member.c) in virtual time, over a model of a key-value store with compare-and-set, of nodes that
- * die and that stand still, and of receivers that count what is open or comes. Fails when a limit is
- * exceeded, too little of it is used, or a node waits too long for its turn. */
+ * die, that stand still and that hear nothing of others for a while, and of receivers that count what is
+ * open or comes. Fails when a limit is exceeded, too little of it is used, or a node waits too long for its
+ * turn. */
 #include "bench/sim/sim_event.h"
 #include "bench/sim/sluice_sim.h"
 #include "engine/cluster/limit_share.h"
@@ -17,6 +18,7 @@
 #define WARM_UP   (15 * SECOND)
 #define TICK      (SECOND / 50) /* as engine/nodes/nodes.c looks */
 #define CLOSING   (SECOND / 10) /* as engine/limit/limits_seats.c has it */
+#define AGAIN     (1 * SECOND)  /* between a node's entries, as engine/nodes/nodes.c has it */
 
 struct scene {
     const char *name;
@@ -26,6 +28,7 @@ struct scene {
     bool varies;       /* demand, else all want everything */
     bool has_faults;   /* a node dies and returns, another stands still, a new one joins */
     bool is_busy;      /* answers of servers take long */
+    bool has_blind; /* watches of nodes' entries hear nothing for a while, and then what is there */
 };
 
 static const struct scene scenes[] = {
@@ -41,6 +44,14 @@ static const struct scene scenes[] = {
     {.name = "faults", .nodes = 4, .limit = 2, .has_faults = true},
     {.name = "faults", .nodes = 4, .limit = 20, .has_faults = true},
     {.name = "faults", .nodes = 16, .limit = 20, .has_faults = true},
+    {.name = "blind watches", .nodes = 4, .limit = 20, .has_blind = true},
+    {.name = "blind, faults", .nodes = 4, .limit = 20, .has_blind = true, .has_faults = true},
+    {.name = "blind, faults",
+     .nodes = 16,
+     .limit = 20,
+     .has_blind = true,
+     .has_faults = true,
+     .is_busy = true},
     {.name = "10/s, burst 5", .nodes = 4, .limit = 5, .is_rate = true, .a_minute = 600},
     {.name = "10/s, burst 5", .nodes = 16, .limit = 5, .is_rate = true, .a_minute = 600},
     {.name = "2/min, burst 1", .nodes = 4, .limit = 1, .is_rate = true, .a_minute = 2},
@@ -56,11 +67,10 @@ static const struct scene scenes[] = {
 
 struct run;
 
-/* What a node hears of another's entry in sluice_nodes. */
-struct watch {
-    struct sim_event hears;
-    struct node *node;
-    uint32_t from;
+/* A node's entry in sluice_nodes. */
+struct entry {
+    uint64_t revision; /* 0: none yet */
+    uint64_t beats;
 };
 
 struct delivery {
@@ -71,19 +81,21 @@ struct delivery {
 
 struct node {
     struct run *run;
-    struct sim_event tick, beat, beat_reply, wish, request, reply, life;
-    struct watch watches[NODES_MAX];
-    struct sim_event hears; /* of the limit's key */
+    struct sim_event tick, beat, beat_request, beat_reply, wish, request, reply, life, sight;
+    struct sim_event hears;       /* of the limit's key */
+    struct sim_event hears_nodes; /* of others' entries */
     struct limit_share_self self;
     struct limit_share seen;
     struct limit_share_step step; /* under way */
     uint64_t revision, sent_for;
-    bool is_up, is_still, is_asking, is_stored, is_lost;
+    usec_t known; /* since when it knows the value as it is but for its own entry */
+    bool is_up, is_still, is_blind, is_asking, is_stored, is_lost;
     uint32_t may, open, demand;
     uint32_t closing; /* that the receiver may have yet, as the node believes */
     usec_t closed_at;
     struct delivery deliveries[OPEN_MAX];
     struct member others[NODES_MAX];
+    struct member_ear ear;
     struct member_lease lease;
     uint32_t lapses;              /* of the lease, that the share knows of */
     usec_t beat_sent, idle_since; /* idle: nothing open, though it wants */
@@ -105,6 +117,8 @@ struct run {
     struct sim_world world;
     struct limit_share value;
     uint64_t revision;
+    struct entry entries[NODES_MAX];
+    uint64_t last_entry; /* the bucket's revision */
     struct node nodes[NODES_MAX];
     uint32_t open, stood; /* stood: what the one that stands still has open */
     double open_time, busy_time;
@@ -237,6 +251,30 @@ static bool has_right(struct node *n)
     return has;
 }
 
+/* Entries of nodes that are late count no more. What a value says of one may be younger than its silence: it
+ * is left as long as the value was not known when our last entry went. */
+static void drop_late(struct node *n, struct limit_share *seen)
+{
+    struct run *run = n->run;
+    usec_t now = run->world.now, heard = n->ear.heard;
+    bool is_in_doubt = false;
+    for (uint32_t i = 0; i < run->scene->nodes; i++) {
+        const struct member *m = &n->others[i];
+        if (&run->nodes[i] == n || m->revision == 0) {
+            continue;
+        }
+        enum member_state state = member_look(m, heard);
+        bool is_late = state != MEMBER_ALIVE;
+        if (is_late && n->known <= heard) {
+            limit_share_drop(seen, (uint16_t)(i + 1));
+        }
+        is_in_doubt |= member_look(m, now) != state || (is_late && n->known > heard);
+    }
+    if (is_in_doubt && now - n->beat_sent >= AGAIN) {
+        sim_at(&run->world, &n->beat, now);
+    }
+}
+
 /* What the node does now, and what it asks the servers for. */
 static void think(struct node *n)
 {
@@ -249,12 +287,7 @@ static void think(struct node *n)
     if (!has_right(n) || n->is_asking) {
         return;
     }
-    for (uint32_t i = 0; i < run->scene->nodes; i++) {
-        if (&run->nodes[i] != n && n->others[i].revision > 0 &&
-            member_look(&n->others[i], true, now) != MEMBER_ALIVE) {
-            limit_share_drop(&seen, (uint16_t)(i + 1));
-        }
-    }
+    drop_late(n, &seen);
     n->self.want = n->demand;
     n->self.in_use = run->scene->is_rate ? 0 : held(n);
     if (run->scene->is_rate) {
@@ -312,10 +345,18 @@ static void at_server(struct sim_event *e)
 
 static void read_key(struct node *n)
 {
-    if (n->is_up && !n->is_still) {
+    if (n->is_up && !n->is_still && n->revision != n->run->revision) {
         n->seen = n->run->value;
         n->revision = n->run->revision;
+        n->known = n->run->world.now;
     }
+}
+
+/* Its put succeeded: what others have in the value is as it knew it. */
+static void know_own(struct node *n)
+{
+    n->seen = n->step.value;
+    n->revision = n->sent_for + 1;
 }
 
 static void at_reply(struct sim_event *e)
@@ -330,6 +371,9 @@ static void at_reply(struct sim_event *e)
     if (n->is_lost) {
         n->bucket = n->bucket > 0 ? n->bucket : 0; /* what was given stays given */
     } else if (n->is_stored) {
+        if (n->revision == n->sent_for) {
+            know_own(n);
+        }
         if (limit_share_put(&n->self, &n->step, n->run->world.now)) {
             use(n, n->step.then_use);
             n->bucket += n->step.take / 1000.0;
@@ -397,18 +441,50 @@ static void at_tick(struct sim_event *e)
     }
 }
 
-static void at_watch(struct sim_event *e)
+static void hear_entry(struct node *n, uint32_t from)
 {
-    struct watch *w = container_of(e, struct watch, hears);
-    struct node *n = w->node, *other = &n->run->nodes[w->from];
+    const struct entry *e = &n->run->entries[from];
     usec_t now = n->run->world.now;
+    member_ear_told(&n->ear, e->revision, now);
+    if (&n->run->nodes[from] == n && e->beats == n->beats) {
+        member_ear_own(&n->ear, n->beat_sent);
+    }
+    if (n->others[from].revision == 0) {
+        member_init(&n->others[from], e->revision, now);
+    } else {
+        member_seen(&n->others[from], e->revision, now);
+    }
+}
+
+/* Of all that was put since the last that it heard, what has not been replaced, in the order of revisions. */
+static void at_hears_nodes(struct sim_event *e)
+{
+    struct node *n = container_of(e, struct node, hears_nodes);
+    const struct entry *entries = n->run->entries;
     if (n->is_still) {
         sim_after(&n->run->world, e, SECOND);
-    } else if (n->others[w->from].revision == 0) {
-        member_init(&n->others[w->from], other->beats, now);
-    } else {
-        member_seen(&n->others[w->from], other->beats, now);
     }
+    while (n->is_up && !n->is_still && !n->is_blind && n->ear.revision < n->run->last_entry) {
+        uint32_t next = NODES_MAX;
+        for (uint32_t i = 0; i < NODES_MAX; i++) {
+            bool is_later = entries[i].revision > n->ear.revision;
+            next = is_later && (next == NODES_MAX || entries[i].revision < entries[next].revision)
+                       ? i
+                       : next;
+        }
+        hear_entry(n, next);
+    }
+}
+
+static void at_sight(struct sim_event *e)
+{
+    struct node *n = container_of(e, struct node, sight);
+    n->is_blind = !n->is_blind;
+    sim_after(&n->run->world, e,
+              sim_between(&n->run->world, n->is_blind
+                                              ? (struct sim_range){SECOND, 20 * SECOND}
+                                              : (struct sim_range){5 * SECOND, 60 * SECOND}));
+    sim_after(&n->run->world, &n->hears_nodes, 0);
 }
 
 static void at_beat(struct sim_event *e)
@@ -419,11 +495,18 @@ static void at_beat(struct sim_event *e)
     if (n->is_up && !n->is_still) {
         n->beats++;
         n->beat_sent = run->world.now;
-        sim_after(&run->world, &n->beat_reply, 2 * way(run));
-        for (uint32_t i = 0; i < run->scene->nodes; i++) {
-            struct watch *w = &run->nodes[i].watches[n - run->nodes];
-            sim_after(&run->world, &w->hears, 2 * way(run));
-        }
+        sim_after(&run->world, &n->beat_request, way(run));
+    }
+}
+
+static void at_beat_request(struct sim_event *e)
+{
+    struct node *n = container_of(e, struct node, beat_request);
+    struct run *run = n->run;
+    run->entries[n - run->nodes] = (struct entry){++run->last_entry, n->beats};
+    sim_after(&run->world, &n->beat_reply, way(run));
+    for (uint32_t i = 0; i < run->scene->nodes; i++) {
+        sim_after(&run->world, &run->nodes[i].hears_nodes, way(run));
     }
 }
 
@@ -467,6 +550,7 @@ static void start(struct node *n)
         n->self.turn_min = (usec_t)(SECOND / unit_rate(n->run));
     }
     memset(n->others, 0, sizeof(n->others));
+    n->ear = (struct member_ear){.revision = 0};
     n->is_up = true;
     n->is_asking = false;
     n->may = n->closing = 0;
@@ -475,6 +559,7 @@ static void start(struct node *n)
     member_lease_begin(&n->lease, n->lease.epoch + 1, now);
     read_key(n);
     sim_at(&n->run->world, &n->beat, now);
+    sim_after(&n->run->world, &n->hears_nodes, way(n->run));
 }
 
 static void die(struct node *n)
@@ -527,22 +612,26 @@ static void begin_node(struct run *run, uint32_t number)
     n->run = run;
     n->tick.happen = at_tick;
     n->beat.happen = at_beat;
+    n->beat_request.happen = at_beat_request;
     n->beat_reply.happen = at_beat_reply;
     n->wish.happen = at_wish;
     n->request.happen = at_server;
     n->reply.happen = at_reply;
     n->hears.happen = at_hears;
+    n->hears_nodes.happen = at_hears_nodes;
+    n->sight.happen = at_sight;
     n->life.happen = at_life;
     n->demand = 1000;
     for (int i = 0; i < OPEN_MAX; i++) {
         n->deliveries[i] = (struct delivery){.end.happen = at_end, .node = n};
     }
-    for (uint32_t i = 0; i < NODES_MAX; i++) {
-        n->watches[i] = (struct watch){.hears.happen = at_watch, .node = n, .from = i};
-    }
     sim_at(&run->world, &n->tick, sim_between(&run->world, (struct sim_range){0, TICK}));
     if (scene->varies) {
         sim_at(&run->world, &n->wish, number);
+    }
+    if (scene->has_blind) {
+        sim_at(&run->world, &n->sight,
+               sim_between(&run->world, (struct sim_range){0, 60 * SECOND}));
     }
     if (scene->has_faults && number == 0) {
         sim_at(&run->world, &n->life, 200 * SECOND);

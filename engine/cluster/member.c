@@ -4,15 +4,30 @@
 
 #include <assert.h>
 
+void member_ear_told(struct member_ear *ear, uint64_t revision, usec_t now)
+{
+    if (revision != ear->revision + 1) {
+        ear->gap = now;
+    }
+    ear->revision = revision;
+}
+
+void member_ear_own(struct member_ear *ear, usec_t sent)
+{
+    if (sent > ear->gap && sent > ear->heard) {
+        ear->heard = sent;
+    }
+}
+
 void member_init(struct member *m, uint64_t revision, usec_t now)
 {
-    *m = (struct member){.revision = revision, .looked = now};
+    *m = (struct member){.revision = revision, .seen = now};
 }
 
 void member_seen(struct member *m, uint64_t revision, usec_t now)
 {
     if (revision > m->revision) {
-        member_init(m, revision, now > m->looked ? now : m->looked);
+        member_init(m, revision, now);
     }
 }
 
@@ -27,14 +42,9 @@ static enum member_state state_after(usec_t unseen)
     return unseen >= MEMBER_LATE_AFTER ? MEMBER_LATE : MEMBER_ALIVE;
 }
 
-enum member_state member_look(struct member *m, bool is_in_contact, usec_t now)
+enum member_state member_look(const struct member *m, usec_t heard)
 {
-    usec_t more = now > m->looked ? now - m->looked : 0;
-    m->looked += more;
-    if (is_in_contact && m->unseen < MEMBER_GONE_AFTER) {
-        m->unseen += more < MEMBER_LOOK_MAX ? more : MEMBER_LOOK_MAX;
-    }
-    return state_after(m->unseen);
+    return state_after(heard > m->seen ? heard - m->seen : 0);
 }
 
 const char *member_state_text(enum member_state state)

@@ -4,7 +4,9 @@
  * with a time of another: only spans are, with a margin of a third for clocks that run differently.
  *
  * Each node puts its entry every MEMBER_BEAT. Others time it from when they last saw it change
- * (struct member); the node times itself from when it sent the put that was last acknowledged
+ * (struct member) until they sent an entry of their own that they have heard since (struct member_ear):
+ * what was put before that one they have heard too, so the silence is the node's and not of a watch that
+ * hears nothing. The node times itself from when it sent the put that was last acknowledged
  * (struct member_lease), which was earlier than anybody saw it. So a node whose clock runs at least
  * three quarters as fast as another's has stopped before that other one goes on in its place. A
  * clock that stood still breaks this; then only the fence of its log keeps mail from loss, and the
@@ -24,7 +26,6 @@
 #define MEMBER_LATE_AFTER     (10 * USEC_PER_SEC)
 #define MEMBER_LAPSED_AFTER   (45 * USEC_PER_SEC)
 #define MEMBER_GONE_AFTER     (60 * USEC_PER_SEC)
-#define MEMBER_LOOK_MAX       (2 * USEC_PER_SEC)
 #define MEMBER_SHARES_FOR     (MEMBER_LATE_AFTER * 3 / 4)
 #define MEMBER_DELIVERIES_FOR (MEMBER_GONE_AFTER * 3 / 4)
 
@@ -36,11 +37,28 @@ enum member_state {
     MEMBER_STATE_COUNT
 };
 
+/* How far an observer has heard what is said in the bucket, whose revisions count each change of any key.
+ * A change that another one of its key has replaced is never told, so after a gap of revisions a node
+ * may have spoken that was not heard: entries tell again only what was put behind that. All zero: nothing
+ * was heard. */
+struct member_ear {
+    uint64_t revision; /* of the last change that was told */
+    usec_t gap;        /* when one was missing last */
+    usec_t heard;      /* all that was put until then was told */
+};
+
+/* A change was told, of any key. Before member_seen, for each and in the order in which they are told. */
+void member_ear_told(struct member_ear *ear, uint64_t revision, usec_t now);
+
+/* The change that was told last is our own entry.
+ *
+ * sent  when its put was sent */
+void member_ear_own(struct member_ear *ear, usec_t sent);
+
 /* Another node, as one observer sees it. */
 struct member {
     uint64_t revision; /* of its entry, as it was last seen to change */
-    usec_t unseen;     /* how long we would have noticed a change and there was none */
-    usec_t looked;     /* when that was last added up */
+    usec_t seen;       /* when that was */
 };
 
 /* Begin to watch a node whose entry has this revision: it counts as seen just now. */
@@ -50,14 +68,11 @@ void member_init(struct member *m, uint64_t revision, usec_t now);
  * of life. */
 void member_seen(struct member *m, uint64_t revision, usec_t now);
 
-/* What it is now. To be called at least once in MEMBER_LOOK_MAX while the servers are in contact,
- * after what they sent was taken: more than that is never added at once, so an observer that stood
- * still itself, and finds everybody's entry old when it wakes, does not hold them for dead.
+/* What it is, as far as was heard; with the time that it is now instead: what it is if nothing has been said
+ * since, which one's own next entry shows.
  *
- * is_in_contact  true when the observer would have heard of a change since the last look; without
- *                contact no time is added
- * now            a time before the last one adds nothing */
-enum member_state member_look(struct member *m, bool is_in_contact, usec_t now);
+ * heard  of the observer's ear */
+enum member_state member_look(const struct member *m, usec_t heard);
 
 /* "alive", "late", ...; static. */
 const char *member_state_text(enum member_state state);

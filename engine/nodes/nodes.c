@@ -24,6 +24,7 @@
 #include "engine/nodes/shared_limits.h"
 #include "engine/nodes/shared_orders.h"
 #include "engine/nodes/taker.h"
+#include "engine/nodes/unseen_numbers.h"
 #include "engine/spool/spool_store.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
@@ -40,17 +41,12 @@
 #define TIMEOUT    (2 * USEC_PER_SEC)
 #define RETRY      (1 * USEC_PER_SEC)
 #define INBOX_MAX  4096U
-#define UNSEEN_MAX (MEMBER_BEAT + MEMBER_LOOK_MAX) /* our own entry, until we hear nothing */
+#define LOOK       (USEC_PER_SEC / 2)
+#define BEATS_KEPT 64U /* that may be on their way to us */
 
 struct seen_node {
     struct node_view view;
     struct member member;
-};
-
-/* The number of a node whose entry was not seen, or is none. */
-struct unseen_number {
-    uint16_t number;
-    usec_t since; /* boot time: since when shares of it were met */
 };
 
 struct nodes {
@@ -73,13 +69,14 @@ struct nodes {
     size_t seen_count;
     struct node_entry own;
     uint64_t own_revision;
-    usec_t next_beat, next_look, own_seen; /* boot time */
+    struct member_ear ear;
+    usec_t next_beat, next_look; /* boot time */
+    usec_t sent[BEATS_KEPT];     /* likewise: when our entry was sent, by its beats */
     bool has_bucket, has_lessons, has_orders, has_limits, has_double, is_joined;
     bool told_full;
     struct numbering numbering;
     struct node_lease lease;
-    struct unseen_number unseen[NODES_MAX]; /* [unseen_count] */
-    size_t unseen_count;
+    struct unseen_numbers unseen;
     struct spool_reader *reader;
 
     /* under `lock` */
@@ -88,6 +85,7 @@ struct nodes {
     /* any thread, atomic */
     _Atomic(struct cluster_client *) client; /* NULL until the servers were found fit */
     _Atomic usec_t overlooked; /* cluster clock: when there last was a node that the view lacks */
+    _Atomic bool has_dropped;  /* an entry was told for which there was no room */
     _Atomic uint16_t joined_number; /* 0: it is not joined, or has no number */
 };
 
@@ -108,8 +106,12 @@ static void wake_clerk(void *ctx)
 static void hear_node(void *ctx, const char *key, const void *data, size_t len, uint64_t revision)
 {
     struct nodes *n = ctx;
-    if (key == NULL || strcmp(key, NODE_NUMBERS_KEY) != 0) {
-        (void)inbox_put(&n->inbox, key, data, len, revision); /* else in five seconds again */
+    bool is_entry = key == NULL || strcmp(key, NODE_NUMBERS_KEY) != 0;
+    if (!inbox_put(&n->inbox, key, is_entry ? data : NULL, is_entry ? len : 0, revision)) {
+        /* Release pairs with the acquire of read_inbox; it is told again in five seconds. */
+        atomic_store_explicit(&n->has_dropped, true, memory_order_release);
+    }
+    if (is_entry) {
         wake(n);
     }
 }
@@ -166,6 +168,9 @@ static void see_entry(struct nodes *n, const struct node_entry *e, uint64_t revi
 {
     bool is_there, is_self = strcmp(e->name, n->config->node) == 0;
     size_t at = find_place(n, e->name, &is_there);
+    if (is_self && e->start == n->own.start && n->own.beats - e->beats < BEATS_KEPT) {
+        member_ear_own(&n->ear, n->sent[e->beats % BEATS_KEPT]);
+    }
     if (!is_there && n->seen_count == NODES_MAX) {
         if (!n->told_full) {
             log_warning("cluster: there are more than %u nodes; %s and others are not seen",
@@ -195,7 +200,6 @@ static void see_entry(struct nodes *n, const struct node_entry *e, uint64_t revi
     s->view.revision = revision;
     s->view.seen = clock_wall();
     if (is_self) {
-        n->own_seen = now;
         notice_double(n, e, revision);
     }
 }
@@ -208,15 +212,30 @@ static void note_telling(struct nodes *n, bool is_anew)
     }
 }
 
+/* Whoever said something since is not known. */
+static void see_all(struct nodes *n, usec_t now)
+{
+    for (size_t i = 0; i < n->seen_count; i++) {
+        member_init(&n->seen[i].member, n->seen[i].member.revision, now);
+    }
+}
+
 /* Whether there was something. */
-static bool read_inbox(struct nodes *n, usec_t now)
+static bool read_inbox(struct nodes *n)
 {
     struct told *next, *first = inbox_take(&n->inbox);
+    usec_t now = cluster_clock(); /* none of them came later */
+    if (atomic_exchange_explicit(&n->has_dropped, false, memory_order_acquire)) {
+        see_all(n, now);
+    }
     for (struct told *t = first; t != NULL; t = next) {
         struct node_entry e;
         next = t->next;
         note_telling(n, inbox_is_anew(&n->inbox, t));
-        if (t->key[0] == '\0') {
+        if (t->revision > 0) {
+            member_ear_told(&n->ear, t->revision, now);
+        }
+        if (t->key[0] == '\0' || strcmp(t->key, NODE_NUMBERS_KEY) == 0) {
             /* no node's */
         } else if (!t->is_put) {
             forget_node(n, t->key);
@@ -233,18 +252,23 @@ static bool read_inbox(struct nodes *n, usec_t now)
     return first != NULL; /* compared only: it is freed */
 }
 
-/* What a node is now that said nothing since. One that left is not missed. */
-static void judge_nodes(struct nodes *n, bool is_in_contact, usec_t now)
+/* What a node is now that said nothing since. One that left is not missed. true: one may be more silent than was
+ * heard, which our next entry shows */
+static bool judge_nodes(struct nodes *n, usec_t now)
 {
+    bool is_in_doubt = false;
     for (size_t i = 0; i < n->seen_count; i++) {
         struct seen_node *s = &n->seen[i];
         enum member_state was = s->view.state;
-        s->view.state = member_look(&s->member, is_in_contact, now);
-        if (s->view.state != was && !s->view.entry.is_leaving && !s->view.is_self) {
+        bool is_missed = !s->view.entry.is_leaving && !s->view.is_self;
+        s->view.state = member_look(&s->member, n->ear.heard);
+        is_in_doubt |= is_missed && member_look(&s->member, now) != s->view.state;
+        if (s->view.state != was && is_missed) {
             log_info("cluster: node %s is %s", s->view.entry.name,
                      member_state_text(s->view.state));
         }
     }
+    return is_in_doubt;
 }
 
 /* --- joining ---------------------------------------------------------------------------------- */
@@ -305,21 +329,6 @@ static int open_bucket(struct nodes *n, struct cluster_client *client)
 
 /* --- the lease and shares of limits ----------------------------------------------------------- */
 
-/* Shares of a node without an entry count for as long as those of one that is late: its entry may be
- * on its way to us. */
-static bool is_long_unseen(struct nodes *n, uint16_t number)
-{
-    usec_t now = cluster_clock();
-    size_t i = 0;
-    while (i < n->unseen_count && n->unseen[i].number != number) {
-        i++;
-    }
-    if (i == n->unseen_count && i < NODES_MAX) {
-        n->unseen[n->unseen_count++] = (struct unseen_number){number, now};
-    }
-    return i < NODES_MAX && now - n->unseen[i].since >= MEMBER_LATE_AFTER;
-}
-
 static bool is_late(void *ctx, uint16_t number)
 {
     struct nodes *n = ctx;
@@ -331,7 +340,7 @@ static bool is_late(void *ctx, uint16_t number)
         }
         is_seen = is_seen || v->entry.number == number;
     }
-    return is_seen || is_long_unseen(n, number);
+    return is_seen || unseen_numbers_meet(&n->unseen, number, n->ear.heard, cluster_clock());
 }
 
 /* A put of our entry was acknowledged that was sent then. */
@@ -347,18 +356,31 @@ static void renew_lease(struct nodes *n, struct cluster_client *client, usec_t s
     limits_part_until(n->engine->limits, clock_mono() + cluster_clock_real(left));
 }
 
+/* Our entry shows who is silent, once in a while. */
+static void beat_soon(struct nodes *n, usec_t now)
+{
+    if (now - n->sent[n->own.beats % BEATS_KEPT] >= RETRY) {
+        n->next_beat = 0;
+    }
+}
+
 static bool share_limits(struct nodes *n, bool is_end)
 {
     usec_t now = cluster_clock();
     enum member_right right = member_lease_right(&n->lease.is, now);
     const struct shared_limits_turn turn = {.node = n->own.number,
                                             .lapses = n->lease.is.lapses,
+                                            .heard = n->ear.heard,
                                             .may_use = right == MEMBER_RIGHT_ALL,
                                             .is_end = is_end};
-    if (n->own_seen == 0 || now - n->own_seen >= UNSEEN_MAX) {
-        n->unseen_count = 0; /* we would not have seen their entries */
+    if (!n->is_joined) {
+        n->unseen.count = 0;
     }
-    return shared_limits_work(&n->limits, &turn, now);
+    bool has_more = shared_limits_work(&n->limits, &turn, now);
+    if (n->limits.is_in_doubt) {
+        beat_soon(n, now);
+    }
+    return has_more;
 }
 
 /* What stays as it was when the spool cannot be read now. */
@@ -390,6 +412,7 @@ static int put_own(struct nodes *n, struct cluster_client *client)
     size_t len = node_entry_write(&n->own, text);
     uint64_t revision = 0;
     usec_t sent = cluster_clock();
+    n->sent[n->own.beats % BEATS_KEPT] = sent;
     int err = len == 0 ? -ENOMEM
                        : n->module->put(client, BUCKET, n->config->node, slice_make(text, len),
                                         &revision);
@@ -489,14 +512,17 @@ static void run_nodes(void *arg)
     while (!post_must_end(&n->post)) {
         post_take_wakes(&n->post);
         beat(n, cluster_clock());
-        usec_t now = cluster_clock();
         lessons_work(&n->lessons);
         if (shared_orders_work(&n->orders, &n->own.orders)) {
             n->next_beat = 0; /* whoever gave an order waits for us to say that it holds */
         }
-        if (read_inbox(n, now) || now >= n->next_look) {
-            n->next_look = now + MEMBER_LOOK_MAX / 4;
-            judge_nodes(n, n->is_joined && now - n->own_seen < UNSEEN_MAX, now);
+        bool has_read = read_inbox(n);
+        usec_t now = cluster_clock();
+        if (has_read || now >= n->next_look) {
+            n->next_look = now + LOOK;
+            if (judge_nodes(n, now)) {
+                beat_soon(n, now);
+            }
             publish(n);
         }
         usec_t nap = n->is_joined ? LESSONS_LOOK : RETRY;

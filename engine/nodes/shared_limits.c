@@ -34,6 +34,7 @@ struct shared_limit {
     usec_t grows_after;            /* 0: at once */
     bool is_doubted;               /* the servers told anew, and it was not read since */
     bool is_known;  /* `value` and `revision` are of the servers */
+    usec_t known;   /* boot time: since when others' parts in it are; 0: it was read in this turn */
     uint32_t burst; /* of the whole rate */
     uint64_t revision;
     struct limit_share value;
@@ -236,6 +237,7 @@ static int read_value(struct shared_limits *s, struct shared_limit *k, const str
         k->lost = own_entry(k);
     }
     k->is_doubted = false;
+    k->known = is.revision == k->revision ? k->known : 0;
     k->revision = is.revision;
     if (err == ERR_MISSING) {
         begin_value(k);
@@ -250,14 +252,21 @@ static int read_value(struct shared_limits *s, struct shared_limit *k, const str
     return 0;
 }
 
+/* A node that was late may be back: who put its part there was heard only if the value is older than our
+ * entry by which it was found silent. */
 static void drop_late(struct shared_limits *s, const struct shared_limit *k,
                       const struct turn *turn, struct limit_share *seen)
 {
+    bool is_old = k->known != 0 && k->known <= turn->of->heard;
     for (uint32_t i = k->value.count; i > 0; i--) {
         uint16_t node = k->value.entries[i - 1].node;
-        if (node != turn->of->node && s->is_late(s->ctx, node)) {
+        if (node == turn->of->node || !s->is_late(s->ctx, node)) {
+            continue;
+        }
+        if (is_old) {
             limit_share_drop(seen, node);
         }
+        s->is_in_doubt |= !is_old;
     }
 }
 
@@ -316,6 +325,7 @@ static int take_step(struct shared_limits *s, struct shared_limit *k,
     k->self.want = v == NULL || turn->of->is_end ? 0 : v->want;
     k->self.tokens = v == NULL ? 0 : v->tokens;
     k->self.in_use = v == NULL ? 0 : v->in_use;
+    k->known = k->known == 0 ? turn->now : k->known; /* it was read before this turn */
     if (!k->is_known) {
         turn->swaps++;
         int err = read_value(s, k, turn);
@@ -389,7 +399,7 @@ static void doubt_all(struct shared_limits *s)
     }
 }
 
-static void take_told(struct shared_limits *s)
+static void take_told(struct shared_limits *s, usec_t now)
 {
     for (struct told *t = inbox_take(&s->inbox), *next; t != NULL; t = next) {
         bool is_telling = t->key[0] == '\0';
@@ -404,6 +414,7 @@ static void take_told(struct shared_limits *s)
             if (k->is_known) { /* else it is read, and judged then */
                 k->value = value;
                 k->revision = t->revision;
+                k->known = now;
             }
         }
         free(t);
@@ -474,7 +485,8 @@ bool shared_limits_work(struct shared_limits *s, const struct shared_limits_turn
     if (s->client == NULL) {
         return false;
     }
-    take_told(s);
+    take_told(s, now);
+    s->is_in_doubt = false;
     uint32_t slots = limits_part_slots(s->limits);
     if (of->node == 0 || !of->may_use || clock_mono() < s->retry ||
         !s->module->is_connected(s->client) || !has_slots(s, slots)) {

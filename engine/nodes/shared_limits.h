@@ -26,7 +26,7 @@ struct shared_limits {
     struct limits *limits;
     const struct cluster_module *module;
     void (*wake)(void *ctx); /* after something was put into the inbox */
-    /* Whether the entries of that node count no more. By the owner. */
+    /* Whether the entries of that node count no more, as far as was heard. By the owner. */
     bool (*is_late)(void *ctx, uint16_t node);
     void *ctx;
     /* owner only */
@@ -36,7 +36,8 @@ struct shared_limits {
     struct shared_limit *gone;     /* whose rate is configured no more, or otherwise */
     uint32_t slot_count, next_slot;
     uint32_t lapses;
-    usec_t retry; /* monotonic: no server is asked before that */
+    usec_t retry;     /* monotonic: no server is asked before that */
+    bool is_in_doubt; /* a value that is younger than `heard` has parts of a node that is late */
     struct inbox inbox;
     /* any thread, atomic: counters, relaxed */
     _Atomic uint64_t puts, count;
@@ -46,6 +47,7 @@ struct shared_limits {
 struct shared_limits_turn {
     uint16_t node;   /* this node's number; 0: none yet */
     uint32_t lapses; /* of the lease, as for shared_limits_heed */
+    usec_t heard;    /* CLOCK_BOOTTIME: as long as that a node that is late was silent */
     bool may_use;    /* the lease permits shares */
     bool is_end;     /* this node leaves: all is given back */
 };

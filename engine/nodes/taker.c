@@ -36,6 +36,7 @@ enum {
     PACKED_MOST = 3, /* about what text is larger than its compressed form by zstd's level 1 */
 };
 #define LOOK     (1 * USEC_PER_SEC)
+#define SPAN_MAX (2 * USEC_PER_SEC)    /* of time without a look */
 #define DOUBTFUL (200 * USEC_PER_MSEC) /* between two questions to servers */
 #define PAUSE    (10 * USEC_PER_SEC)   /* after the spool could not take a log's mail in */
 
@@ -138,8 +139,8 @@ static bool is_ordered(struct taker *t, uint16_t number, bool is_done)
 }
 
 /* Nobody runs the holder's spool any more. One that nobody says to have is waited for as long as one
- * that is not heard any more: its entry may be on its way. As with members (member.h), time in which
- * this thread did not look counts for little. */
+ * that is not heard any more: its entry may be on its way. Time in which this thread did not look
+ * counts for little. */
 static bool is_gone(struct taker *t, struct known_log *l)
 {
     usec_t now = cluster_clock();
@@ -155,7 +156,7 @@ static bool is_gone(struct taker *t, struct known_log *l)
         }
         return holder == HOLDER_GONE || is_left;
     }
-    l->none_for += span < MEMBER_LOOK_MAX ? span : MEMBER_LOOK_MAX;
+    l->none_for += span < SPAN_MAX ? span : SPAN_MAX;
     return l->none_for >= MEMBER_GONE_AFTER;
 }
 

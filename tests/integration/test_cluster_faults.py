@@ -3,7 +3,8 @@ their disks, stand still, are cut off from the servers, have full disks; servers
 acknowledgements are lost, answers come late. Nothing that was accepted is lost, repeats stay within the bounds that are
 printed, and receivers count no more than the limits allow.
 
-FAULT_MINUTES, SLUICE_SEED, FAULT_HASTE: how long, which world, and how fast the clock runs by which nodes judge each other."""
+FAULT_MINUTES, SLUICE_SEED, FAULT_HASTE, FAULT_KINDS: how long, which world, how fast the clock runs by which nodes judge each
+other, and which faults alone (server_dies,majority_lost)."""
 import collections
 import datetime
 import hashlib
@@ -155,6 +156,8 @@ class World:
         self.kinds = [(self.dies, 4), (self.loses_disk, 4), (self.is_stopped, 2), (self.stands_still, 3), (self.is_cut, 4),
                       (self.is_deaf, 3), (self.is_slow, 2), (self.has_full_disk, 2), (self.server_dies, 2),
                       (self.server_stands_still, 2), (self.majority_lost, 2), (self.server_loses_store, 1)]
+        if 'FAULT_KINDS' in os.environ:
+            self.kinds = [(kind, weight) for kind, weight in self.kinds if kind.__name__ in os.environ['FAULT_KINDS'].split(',')]
 
     def span(self, most):
         """Often short, seldom long."""

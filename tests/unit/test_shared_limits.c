@@ -17,6 +17,7 @@ static struct {
     void (*meanwhile)(void); /* while the key is on its way; NULL */
 } server;
 static uint16_t late_node;
+static usec_t heard; /* CLOCK_BOOTTIME: until then it was silent */
 
 static bool is_connected(struct cluster_client *c)
 {
@@ -88,6 +89,7 @@ static void set_up_with(struct node *n, const struct limit_rules *rules)
     server.is_silent = server.is_contested = false;
     server.meanwhile = NULL;
     late_node = 0;
+    heard = 0;
     make_bed(&n->b);
     n->b.now = clock_mono();
     n->boot = 1000 * SECOND;
@@ -117,8 +119,8 @@ static void tear_down_node(struct node *n)
 
 static void work(struct node *n, uint32_t lapses, bool may_use, bool is_end)
 {
-    const struct shared_limits_turn turn = {1, lapses, may_use, is_end};
     n->boot += SECOND / 50;
+    const struct shared_limits_turn turn = {1, lapses, heard, may_use, is_end};
     (void)shared_limits_work(&n->s, &turn, n->boot);
 }
 
@@ -171,8 +173,40 @@ static void what_others_have_is_theirs_until_they_are_late(void **state)
     assert_int_equal(share(&n), 0);
     assert_non_null(strstr(server.text, "1:0:10 2:10:10")); /* our want is told */
     late_node = 2;
+    heard = n.boot; /* and has been read since */
     work(&n, 0, true, false);
+    assert_true(n.s.is_in_doubt);
+    assert_int_equal(share(&n), 0);
+    heard = n.boot + SECOND / 50;
+    work(&n, 0, true, false);
+    assert_false(n.s.is_in_doubt);
     assert_int_equal(share(&n), 10);
+    assert_null(strstr(server.text, "2:"));
+    tear_down_node(&n);
+}
+
+/* What is told of a node that was late may be younger than its silence: it has its part, until our entry went
+ * once more and nothing was heard of it. Our own puts change nothing of that. */
+static void who_was_late_may_be_back(void **state)
+{
+    struct limits_part_view v;
+    struct node n;
+    (void)state;
+    set_up_node(&n);
+    work(&n, 0, true, false);
+    assert_true(limits_part_look(n.b.limits, 0, n.b.now, &v));
+    heard = n.boot + SECOND;
+    n.boot += 2 * SECOND;
+    late_node = 2;
+    (void)snprintf(server.text, sizeof(server.text), "1 0 0 1:4:10 2:6:10");
+    server.revision++;
+    assert_true(inbox_put(&n.s.inbox, v.key, server.text, strlen(server.text), server.revision));
+    work(&n, 0, true, false);
+    assert_true(n.s.is_in_doubt);
+    assert_non_null(strstr(server.text, "2:6:10"));
+    heard = n.boot;
+    work(&n, 0, true, false);
+    assert_false(n.s.is_in_doubt);
     assert_null(strstr(server.text, "2:"));
     tear_down_node(&n);
 }
@@ -354,6 +388,7 @@ int main(void)
         cmocka_unit_test(who_is_alone_takes_all_and_gives_it_back),
         cmocka_unit_test(a_lapse_is_heeded_before_the_next_turn),
         cmocka_unit_test(what_others_have_is_theirs_until_they_are_late),
+        cmocka_unit_test(who_was_late_may_be_back),
         cmocka_unit_test(a_lost_race_is_run_again),
         cmocka_unit_test(servers_that_are_silent_give_nothing),
         cmocka_unit_test(a_seat_that_was_taken_meanwhile_is_not_given_away),

@@ -110,7 +110,7 @@ static void tear_down_node(struct node *n)
 
 static void work(struct node *n, bool is_end)
 {
-    const struct shared_limits_turn turn = {1, 0, true, is_end};
+    const struct shared_limits_turn turn = {1, 0, 0, true, is_end};
     n->s.retry = 0;
     (void)shared_limits_work(&n->s, &turn, 1000 * SECOND);
 }
@@ -199,7 +199,7 @@ static void a_tenants_quota_is_shared_too(void **state)
     assert_int_equal(limits_meter_get(n.b.limits, &key, &rates, 1, n.b.now, &m), 0);
     limits_meter_lend(n.b.borrowers[0], m, &ask, &loan, &g);
     assert_int_equal(g.why, LIMIT_BY_SHARE);
-    const struct shared_limits_turn turn = {1, 0, true, false};
+    const struct shared_limits_turn turn = {1, 0, 0, true, false};
     n.s.next_slot = 1; /* the lane has the first one */
     (void)shared_limits_work(&n.s, &turn, 1000 * SECOND);
     limits_meter_lend(n.b.borrowers[0], m, &ask, &loan, &g);
