@@ -238,7 +238,7 @@ void limit_share_next(const struct limit_share *seen, struct limit_share_self *s
     uint32_t old = had_entry ? seen->entries[place].share : 0;
     ret->is_due = is_turned || next != old || own->want != told || (self->is_void && had_entry);
     own->share = next;
-    ret->may_use = least(mine, target);
+    ret->may_use = self->is_void ? 0 : least(mine, target); /* the value may be an old one */
     ret->then_use = least(next, target);
     if (own->want == 0 && next == 0) {
         limit_share_drop(v, self->node);

@@ -218,7 +218,7 @@ static void a_void_share_is_no_share(void **state)
     limit_share_void(&self);
     struct limit_share_step s = step(&self, "1 0 0 1:10:20 2:10:20", SECOND);
     assert_true(s.is_due);
-    assert_int_equal(s.may_use, 3);
+    assert_int_equal(s.may_use, 0);                  /* it may be an old value that says so */
     assert_value(&s.value, "1 0 0 1:10:20 2:10:20"); /* nobody had taken it */
     assert_int_equal(s.then_use, 10);
     assert_true(limit_share_put(&self, &s, SECOND));
