@@ -356,6 +356,33 @@ def test_disk_is_full_for_long(nats, place):
     assert daemon.query('messages')[0]['attempts'] == 1
 
 
+def test_replies_to_many_recipients(nats, place, report_table):
+    """The reply to each recipient is told whole; what the servers keep of them is little."""
+    chance = random.Random(SEED)
+    to = [f'{"".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=9))}@x.test' for _ in range(1000)]
+    said = 'is over quota, and this mailbox takes no further messages until its owner has made room. Please try again later. x12'
+    receiver = place.receiver(answers=lambda verb, argument, session: f'452 4.2.2 {argument} {said}' if verb == 'RCPT' else None)
+    daemon = place.sluice(cluster=log_section('replies', nats), routes={'*': ('smtp', receiver.nexthop)},
+                          transports={'smtp': {'destination_recipient_limit': 1000}})
+    wait_open(daemon)
+    daemon.command('suspend', '--all', '--reason', 'x', '--here')
+
+    def figures():
+        until(lambda: not log_of(daemon)['retelling'], lambda: log_of(daemon))
+        written = exposition.value(exposition.parse(api.get(daemon, '/metrics').body), 'sluice_log_written_bytes_total')
+        return written, stream_request(nats, 'INFO', 'replies')['state']['bytes']
+
+    at = [figures()]
+    submit(daemon, '', to, message())
+    at.append(figures())
+    assert daemon.command('resume', '--all').returncode == 0
+    until(lambda: figures()[0] > at[1][0] + 200 * len(to), lambda: figures())  # all of them; each alone has more than that
+    at.append(figures())
+    (address, kept_address), (reply, kept_reply) = ([(b - a) / len(to) for a, b in zip(*two)] for two in zip(at, at[1:]))
+    report_table('bytes in the log', f'a recipient {address:.1f}, kept {kept_address:.1f}; the reply {reply:.1f}, kept {kept_reply:.1f}')
+    assert kept_reply < reply / 4
+
+
 def test_servers_that_take_no_long_frames(place):
     """Said at once, and not when a batch is long for the first time."""
     one = NatsCluster(place.subfolder('nats'), 1)
