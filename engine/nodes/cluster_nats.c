@@ -57,9 +57,12 @@ struct cluster_client {
     struct watch watches[CLUSTER_BUCKETS_MAX];
     size_t watch_count;
     /* any thread, atomic */
-    _Atomic uint32_t connects; /* how often a connection was made; 0: none yet */
     _Atomic bool is_closing;
 };
+
+/* How often a client's connection was made anew: watches compare it with what they saw before. It is no
+ * client's own, as libnats may say so after the client is gone. Any thread; relaxed. */
+static _Atomic uint32_t connects;
 
 int cluster_nats_error(natsStatus s)
 {
@@ -93,9 +96,7 @@ int cluster_nats_error(natsStatus s)
 
 static void on_connected(natsConnection *connection, void *closure)
 {
-    struct cluster_client *c = closure;
-    /* Relaxed: a number that watches compare with what they saw before. */
-    (void)atomic_fetch_add_explicit(&c->connects, 1, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&connects, 1, memory_order_relaxed);
 }
 
 /* Errors of subscriptions, which libnats otherwise prints; what they lead to is seen elsewhere. */
@@ -149,8 +150,8 @@ natsStatus cluster_nats_set(natsOptions *o, const struct cluster_options *from)
 
 static natsStatus set_client_options(void *ctx, natsOptions *o)
 {
-    natsStatus s = natsOptions_SetErrorHandler(o, on_error, ctx);
-    return s != NATS_OK ? s : natsOptions_SetReconnectedCB(o, on_connected, ctx);
+    natsStatus s = natsOptions_SetErrorHandler(o, on_error, NULL);
+    return s != NATS_OK ? s : natsOptions_SetReconnectedCB(o, on_connected, NULL);
 }
 
 /* libnats puts the place of its source in front of what it says: "(conn.c:733): ". */
@@ -176,10 +177,6 @@ static int client_reach(const struct cluster_options *options, char text[CLUSTER
     natsConnection_Destroy(connection);
     natsOptions_Destroy(o);
     return cluster_nats_error(s);
-}
-
-void cluster_nats_connected(natsConnection *connection, void *closure)
-{
 }
 
 static natsStatus find_or_make(const struct cluster_client *c, jsCtx *js, const char *name,
@@ -224,7 +221,7 @@ static natsStatus client_take_up(void *ctx, natsConnection *connection)
         jsCtx *old = c->js;
         c->js = js;
         js = old;
-        on_connected(connection, c);
+        on_connected(connection, NULL);
     }
     for (size_t i = 0; i < CLUSTER_BUCKETS_MAX; i++) {
         kvStore_Destroy(stores[i]);
@@ -263,7 +260,7 @@ static int client_open(const struct cluster_options *options, struct cluster_cli
     (void)pthread_mutex_init(&c->lock, NULL); /* cannot fail with default attributes on Linux */
     c->timeout_ms = options->timeout / 1000;
     c->replicas = options->replicas;
-    const struct cluster_nats_user user = {set_client_options, client_take_up, on_connected, c};
+    const struct cluster_nats_user user = {set_client_options, client_take_up, c};
     natsStatus s = cluster_nats_line_open(&c->line, options, &user);
     if (s != NATS_OK) {
         client_close(c);
@@ -481,14 +478,13 @@ static void tell_entry(const struct watch *w, kvEntry *entry)
     kvEntry_Destroy(entry);
 }
 
-/* Until the connection was made anew, or the watcher failed. */
-static void run_watcher(const struct watch *w, kvWatcher *watcher)
+/* Until the connection was made anew, or the watcher failed. seen: of connects, before it was made */
+static void run_watcher(const struct watch *w, kvWatcher *watcher, uint32_t seen)
 {
     struct cluster_client *c = w->client;
-    uint32_t connects = atomic_load_explicit(&c->connects, memory_order_relaxed);
     natsStatus s = NATS_OK;
     while (!is_closing(c) && (s == NATS_OK || s == NATS_TIMEOUT) &&
-           atomic_load_explicit(&c->connects, memory_order_relaxed) == connects) {
+           atomic_load_explicit(&connects, memory_order_relaxed) == seen) {
         kvEntry *entry = NULL;
         s = kvWatcher_Next(&entry, watcher, WATCH_LOOK_MS);
         if (s == NATS_OK) {
@@ -511,10 +507,11 @@ static void *run_watch(void *arg)
 {
     struct watch *w = arg;
     while (!is_closing(w->client)) {
+        uint32_t seen = atomic_load_explicit(&connects, memory_order_relaxed);
         kvWatcher *watcher = make_watcher(w);
         if (watcher != NULL) {
             w->tell(w->ctx, NULL, NULL, 0, 0);
-            run_watcher(w, watcher);
+            run_watcher(w, watcher, seen);
             kvWatcher_Destroy(watcher);
         } else {
             nats_Sleep(WATCH_LOOK_MS);

@@ -11,9 +11,6 @@ extern const struct cluster_api_module cluster_nats_api_module; /* cluster_nats_
 
 /* What every connection is set to, but who hears of its events. */
 natsStatus cluster_nats_set(natsOptions *o, const struct cluster_options *from);
-/* A connection was made, and nobody need hear of it: without such a callback natsConnection_Connect does
- * not come back before there is a server. */
-void cluster_nats_connected(natsConnection *connection, void *closure);
 /* libnats's status as an error of the module. */
 int cluster_nats_error(natsStatus s);
 

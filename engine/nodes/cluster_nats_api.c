@@ -107,10 +107,16 @@ static void api_close(struct cluster_api *a)
 static natsStatus subscribe_to(struct cluster_api *a, natsConnection *connection,
                                const char *subject, natsMsgHandler handler, natsSubscription **ret)
 {
-    natsStatus s = natsConnection_Subscribe(ret, connection, subject, handler, a);
-    s = s != NATS_OK ? s : natsSubscription_SetOnCompleteCB(*ret, on_end, a);
-    return s != NATS_OK ? s
-                        : natsSubscription_SetPendingLimits(*ret, PENDING_MESSAGES, PENDING_BYTES);
+    natsSubscription *sub = NULL;
+    natsStatus s = natsConnection_Subscribe(&sub, connection, subject, handler, a);
+    s = s != NATS_OK ? s : natsSubscription_SetOnCompleteCB(sub, on_end, a);
+    if (s !=
+        NATS_OK) { /* nobody says when the thread of one has ended whose connection was closed just now */
+        natsSubscription_Destroy(sub);
+        return s;
+    }
+    *ret = sub;
+    return natsSubscription_SetPendingLimits(sub, PENDING_MESSAGES, PENDING_BYTES);
 }
 
 static void exchange(natsSubscription **a, natsSubscription **b)
@@ -159,7 +165,7 @@ static int api_open(const struct cluster_options *options, const char *node,
     a->hearer = *hearer;
     (void)snprintf(a->subject, sizeof(a->subject), CLUSTER_API_SUBJECT "%.64s", node);
     (void)sem_init(&a->ended, 0, 0); /* cannot fail with these values */
-    const struct cluster_nats_user user = {set_api_options, api_take_up, cluster_nats_connected, a};
+    const struct cluster_nats_user user = {set_api_options, api_take_up, a};
     natsStatus s = cluster_nats_line_open(&a->line, options, &user);
     if (s != NATS_OK) {
         api_close(a);

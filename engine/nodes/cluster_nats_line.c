@@ -74,6 +74,11 @@ static void *run_upkeep(void *arg)
     return NULL;
 }
 
+/* Without such a handler natsConnection_Connect does not come back before there is a server. */
+static void on_first(natsConnection *connection, void *closure)
+{
+}
+
 natsStatus cluster_nats_line_open(struct cluster_nats_line *l, const struct cluster_options *from,
                                   const struct cluster_nats_user *user)
 {
@@ -83,9 +88,9 @@ natsStatus cluster_nats_line_open(struct cluster_nats_line *l, const struct clus
     (void)sem_init(&l->ending, 0, 0);
     (void)pthread_rwlock_init(&l->lock, NULL);
     natsStatus s = make_options(l, &l->connection_options);
-    s = s != NATS_OK ? s
-                     : natsOptions_SetRetryOnFailedConnect(l->connection_options, true,
-                                                           user->connected, user->ctx);
+    s = s != NATS_OK
+            ? s
+            : natsOptions_SetRetryOnFailedConnect(l->connection_options, true, on_first, NULL);
     s = s != NATS_OK ? s : natsConnection_Connect(&l->connection, l->connection_options);
     s = s == NATS_NOT_YET_CONNECTED ? NATS_OK : s;
     s = s != NATS_OK ? s : user->take_up(user->ctx, l->connection);

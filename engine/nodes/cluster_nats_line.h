@@ -18,7 +18,6 @@ struct cluster_nats_user {
     /* Make on this connection what is needed, in place of what was made on the one before. Nobody has
      * taken the line meanwhile. When it fails, the connection before stays. */
     natsStatus (*take_up)(void *ctx, natsConnection *connection);
-    natsConnectionHandler connected; /* the servers let the first one in, later than at once */
     void *ctx;
 };
 

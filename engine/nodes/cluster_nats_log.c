@@ -101,7 +101,7 @@ static int log_open(const struct cluster_options *options, const char *node,
     (void)snprintf(l->subject, sizeof(l->subject), CLUSTER_LOG_SUBJECT "%.32s", node);
     l->replicas = options->replicas;
     l->timeout_ms = options->timeout / 1000;
-    const struct cluster_nats_user user = {set_log_options, log_take_up, cluster_nats_connected, l};
+    const struct cluster_nats_user user = {set_log_options, log_take_up, l};
     natsStatus s = cluster_nats_line_open(&l->line, options, &user);
     if (s != NATS_OK) {
         log_close(l);
