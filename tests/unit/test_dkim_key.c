@@ -50,7 +50,11 @@ static void lengths_of_rsa_keys_are_bounded(void **state)
     static const struct {
         unsigned bits;
         enum dkim_key_problem problem;
-    } rows[] = {{512, DKIM_KEY_SHORT}, {1023, DKIM_KEY_SHORT}, {1024, DKIM_KEY_FINE}};
+    } rows[] = {{512, DKIM_KEY_SHORT},
+                {1023, DKIM_KEY_SHORT},
+                {1024, DKIM_KEY_FINE},
+                {4096, DKIM_KEY_FINE},
+                {4097, DKIM_KEY_LONG}};
     struct buf pem;
     buf_init(&pem, 0);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
