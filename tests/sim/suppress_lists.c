@@ -1,8 +1,8 @@
 /* How much room lists of suppressed recipients take and what a look-up costs, in a spool of its own:
  *
- *   suppress_lists ENTRIES FOLDER [scattered]
+ *   suppress_lists [ENTRIES FOLDER [scattered]]
  *
- * ENTRIES addresses of some 24 bytes go in, 1,000 a transaction, in their order or scattered over it. Prints
+ * ENTRIES, 100,000 in a folder of its own when it is not said, addresses of some 24 bytes go in, 1,000 a transaction, in their order or scattered over it. Prints
  * bytes of disk, the rate, and the time of look-ups in memory; then the file is put out of the page cache, and
  * pages that look-ups read are counted. Fails beyond the bounds that the README of spool/ names. */
 #include "base/clock.h"
@@ -19,7 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BATCH = 1000, LOOKS = 1000000, WARM = 200000, COLD = 20000 };
+enum { BATCH = 1000, WARM = 200000, COLD = 20000, FEW = 100000 };
+
+static int looks = 1000000;
 
 static struct spool_store *store;
 static struct spool_reader *reader;
@@ -127,17 +129,17 @@ static double look_up_in_memory(uint64_t count)
         look(count);
     }
     usec_t begin = cpu_time();
-    for (int i = 0; i < LOOKS; i++) {
+    for (int i = 0; i < looks; i++) {
         look(count);
     }
     usec_t middle = cpu_time();
-    for (int i = 0; i < LOOKS; i++) {
+    for (int i = 0; i < looks; i++) {
         bytes += name_of(draw(2 * count), text).len;
     }
     usec_t names = cpu_time() - middle;
     spool_reader_end(reader);
     must(bytes == 0 ? -1 : 0, "names");
-    return (double)(middle - begin - names) / LOOKS;
+    return (double)(middle - begin - names) / looks;
 }
 
 static long faults(void)
@@ -178,14 +180,17 @@ static void look_up_cold(uint64_t count, const char *path, unsigned ret[3])
 
 int main(int argc, char **argv)
 {
-    char path[4096];
+    char path[4096], own[] = "/tmp/suppress-lists-XXXXXX";
     struct stat st;
-    if (argc < 3) {
-        (void)fputs("usage: suppress_lists ENTRIES FOLDER [scattered]\n", stderr);
+    bool is_short = argc == 1;
+    if (argc == 2) {
+        (void)fputs("usage: suppress_lists [ENTRIES FOLDER [scattered]]\n", stderr);
         return 2;
     }
-    uint64_t count = strtoull(argv[1], NULL, 10);
-    folder = argv[2];
+    uint64_t count = is_short ? FEW : strtoull(argv[1], NULL, 10);
+    looks = is_short ? FEW : looks;
+    folder = is_short ? mkdtemp(own) : argv[2];
+    must(folder == NULL ? -1 : 0, "mkdtemp");
     (void)snprintf(path, sizeof(path), "%s/data.mdb", folder);
     open_store();
     usec_t begin = clock_mono();
@@ -201,6 +206,10 @@ int main(int argc, char **argv)
         (unsigned long long)spool_suppress_count(store), argc > 3 ? "scattered" : "in order", mb,
         (double)count / seconds, each, COLD, cold[0], cold[1], cold[2]);
     close_store();
+    if (is_short) {
+        (void)snprintf(path, sizeof(path), "rm -rf '%s'", own);
+        must(system(path), "rm");
+    }
     bool is_right = mb <= 90e-6 * (double)count + 1 && cold[2] * 100 <= cold[1];
     return is_right ? 0 : 1;
 }
