@@ -62,8 +62,9 @@ class Lab:
             self.web(f'mta-sts.{name}', body, web_names).status = status
 
     def daemon(self, **settings):
+        """Its environment names a proxy, where nobody listens: reports and policies do not go by one."""
         return self.place.sluice(
-            options=QUICK, dns={'servers': [self.dns.name], 'timeout': '5s'},
+            options=QUICK, env={'https_proxy': 'http://127.0.0.1:9', 'all_proxy': 'http://127.0.0.1:9'}, dns={'servers': [self.dns.name], 'timeout': '5s'},
             transports={'smtp': {'smtp_tls_security_level': 'mta-sts', 'smtp_tcp_port': self.port,
                                  'smtp_tls_CAfile': self.authority.cert}},
             tls_report={'from': 'noc@relay.test', 'contact': 'mailto:noc@relay.test', 'spread': '0s',
