@@ -1,11 +1,12 @@
 """What signatures cost (DKIM): --signed of a workload.
 
 The systems sluice+rsa and sluice+ed25519 are sluice with one key that signs all mail, RSA of 2,048 bits or Ed25519.
-The workload compares the CPU time of a message with that of sluice without keys in the same round, and the difference with what
-`openssl speed` says of one signature, just before the run: the speed of a machine that shares its processors is another one
-minutes later. What is over in each round has its median; rounds go forwards and backwards in turn, so that a machine that becomes
-slower or faster meanwhile favours nobody. That is of one process on a machine that does nothing else; what a signature takes while all processors
-sign, as they do in the run, stands beside it. Where --relays names postfix there is also
+The workload compares the CPU time of a message with that of sluice without keys in the same round, and the difference
+with what `openssl speed` says of one signature, the mean of just before the run and just behind it: the speed of a
+machine that shares its processors is another one seconds later. What is over in each round has its median; rounds go
+forwards and backwards in turn, so that a machine that becomes slower or faster meanwhile favours nobody. `openssl speed`
+is one process on a machine that does nothing else; what a signature takes while all processors sign, as they do in the
+run, stands beside it. Where --relays names postfix there is also
 postfix+opendkim: Postfix with OpenDKIM as a milter that signs all mail by an RSA key of 2,048 bits."""
 import contextlib
 import os
@@ -97,13 +98,15 @@ def figures(args):
 
 
 def measured(run_one):
-    """A run_one of measure.rounds that also measures one signature of the system's key, before it runs."""
+    """A run_one of measure.rounds that also measures one signature of the system's key, before it runs and behind it."""
     def run(args, name, setting):
         suffix = suffix_of(name)
-        signature = {} if suffix is None else {'signature_us': signature_us(KEYS[suffix][0], 1),
-                                               'signature_busy_us': signature_us(KEYS[suffix][0], os.cpu_count())}
+        if suffix is None:
+            return run_one(args, name, setting)
+        key = KEYS[suffix][0]
+        before, busy = signature_us(key, 1), signature_us(key, os.cpu_count())
         found = run_one(args, name, setting)
-        found['figures'].update(signature)
+        found['figures'].update(signature_us=(before + signature_us(key, 1)) / 2, signature_busy_us=busy)
         return found
     return run
 
