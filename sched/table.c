@@ -9,7 +9,7 @@
 #define MIN_BITS   4
 #define MAX_BITS   30
 #define CACHE_LINE 64
-/* Rebuild at 5/8 full, into an array that the nodes fill to 5/16 at most. */
+/* Rebuild at 5/8 full, into an array that the nodes fill to 5/16 at most, and those promised beside them. */
 #define FULL(capacity) ((capacity) / 8 * 5)
 
 struct table_slots {
@@ -86,7 +86,7 @@ int table_reserve(struct table *t)
         return 0;
     }
     uint32_t bits = MIN_BITS;
-    while (bits < MAX_BITS && FULL(UINT32_C(1) << bits) / 2 < t->count + t->promised + 1) {
+    while (bits < MAX_BITS && FULL(UINT32_C(1) << bits) < 2 * (t->count + 1) + t->promised) {
         bits++;
     }
     struct table_slots *slots = slots_new(t->host, bits);
