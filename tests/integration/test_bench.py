@@ -93,15 +93,17 @@ def test_each_stage_is_loaded(place):
     counts = os.path.exists(os.path.join(BUILD, 'bench/call_count.so'))
     report = bench(place.folder, 'stage', '--pairs', '1', '--messages', '300', '--seconds', '1',
                    '--rate', '200', *(['--calls'] if counts else []))
-    intake, delivery, posted = report['runs']
-    assert [run['case'] for run in report['runs']] == ['intake', 'delivery', 'http']
+    intake, delivery, posted, batch = report['runs']
+    assert [run['case'] for run in report['runs']] == ['intake', 'delivery', 'http', 'batch']
     assert intake['recipients'] == delivery['recipients'] == 300
     assert 0 < posted['recipients'] <= 200
+    assert batch['recipients'] == 1000  # one request
     assert all(run['figures']['rate'] > 0 for run in report['runs'])
     if counts:
         assert intake['calls']['spool-writer']['pwrite64 bytes'] > 300 * 4096
         assert delivery['calls']['worker']['sendmsg bytes'] > 300 * 4096
         assert posted['calls']['http']['sendmsg'] >= posted['recipients']
+        assert batch['calls']['http']['sendmsg'] < 100  # of the daemon's start and figures too
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason='a name server on port 53 needs root')
