@@ -340,10 +340,7 @@ static int build_mail_threads(struct engine *e)
                   ? replica_new(e->store, e->config->cluster.max_bytes, wake_writer, e, &e->replica)
                   : spool_store_without_log(e->store);
     }
-    if (err == 0) {
-        err = spool_writer_new(e, &e->writer);
-    }
-    return err;
+    return err != 0 ? err : spool_writer_new(e, &e->writer);
 }
 
 /* The threads that tell of mail or take orders about it. */

@@ -22,7 +22,7 @@ static int look(struct known_places *k, struct spool_reader *reader, const struc
     return 0;
 }
 
-static void ask(struct known_places *k, struct spool_reader *reader, uint32_t ahead)
+static void fetch_ahead(struct known_places *k, struct spool_reader *reader, uint32_t ahead)
 {
     uint32_t left = k->count - k->next, count = left < ahead ? left : ahead;
     if (k->asked <= k->next && count > 0) {
@@ -42,7 +42,7 @@ int known_places_next(struct known_places *k, struct spool_reader *reader,
             return err;
         }
     }
-    ask(k, reader, ahead);
+    fetch_ahead(k, reader, ahead);
     at->time = k->after = k->times[k->next];
     at->id = k->ids[k->next];
     k->next++;
