@@ -542,17 +542,19 @@ void activator_call(struct activator *a, struct flow_queue *f, const struct spoo
 static bool take_called(struct activator *a, struct flow_queue *f, int *looks)
 {
     struct spool_position next;
+    bool was_long = recall_line_is_long(&f->called);
     int err = recall_line_next(&f->called, a->reader, looks, &a->held, &a->missed, &next);
-    if (err == ERR_MISSING) {
-        return false;
-    }
-    err = err == 0 ? activate_out_of_turn(a, &next) : err;
-    if (err != 0) {
+    bool is_there = err == 0;
+    err = is_there ? activate_out_of_turn(a, &next) : err;
+    if (is_there && err == 0) {
+        recall_line_pass(&f->called);
+    } else if (err != ERR_MISSING) {
         pause_import(a, err);
-        return false;
     }
-    recall_line_pass(&f->called);
-    return true;
+    if (was_long && !recall_line_is_long(&f->called)) {
+        sweeper_retry(&a->sweeper); /* it may bring mail of the flow again */
+    }
+    return is_there && err == 0;
 }
 
 /* --- sweeps ----------------------------------------------------------------------------------- */
@@ -562,7 +564,7 @@ static bool may_enter_swept(void *ctx, const struct spool_position *position)
 {
     struct activator *a = ctx;
     struct flow_queue *f = activator_queue(a, position, NULL);
-    return f != NULL && activator_may_enter(a, f);
+    return f != NULL && !recall_line_is_long(&f->called) && activator_may_enter(a, f);
 }
 
 /* Activates the next message that a sweep finds, before its time. returns true when there is one */

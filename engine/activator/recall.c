@@ -45,6 +45,7 @@ void recall_free(struct recall *r)
 static void end_first(struct recall_line *l)
 {
     struct recall *done = l->last->next;
+    l->last->in_line -= done->count - done->done;
     l->last->next = done->next;
     l->last = l->last == done ? NULL : l->last;
     recall_free(done);
@@ -60,6 +61,7 @@ void recall_line_fini(struct recall_line *l)
 void recall_line_add_first(struct recall_line *l, struct recall *r)
 {
     struct recall *last = l->last == NULL ? r : l->last;
+    last->in_line = recall_line_count(l) + r->count - r->done;
     r->next = last->next;
     last->next = r;
     l->last = last;
@@ -68,13 +70,16 @@ void recall_line_add_first(struct recall_line *l, struct recall *r)
 void recall_line_add(struct recall_line *l, struct recall *r)
 {
     recall_line_add_first(l, r);
+    r->in_line = recall_line_count(l);
     l->last = r;
 }
 
 void recall_line_pass(struct recall_line *l)
 {
     struct recall *first = l->last->next;
-    if (++first->done >= first->count) {
+    first->done++;
+    l->last->in_line--;
+    if (first->done >= first->count) {
         end_first(l);
     }
 }
@@ -89,8 +94,7 @@ bool recall_take_missed(struct id_set *missed, uint64_t id)
 }
 
 int recall_line_next(struct recall_line *l, struct spool_reader *reader, int *budget,
-                     const struct id_set *active, struct id_set *missed,
-                     struct spool_position *ret)
+                     const struct id_set *active, struct id_set *missed, struct spool_position *ret)
 {
     while (l->last != NULL && --*budget >= 0) {
         const struct recall *first = l->last->next;

@@ -36,6 +36,7 @@ struct recall {
     struct recall *next;            /* activator only: a ring */
     struct recall_account *account; /* held until this recall is freed; NULL: nobody asks */
     uint32_t count, done;
+    uint32_t in_line; /* activator only, of the last one: messages of all */
     struct spool_position at[];
 };
 
@@ -48,13 +49,28 @@ struct recall_line {
     struct recall *last; /* its `next` is the first one; NULL: there are none */
 };
 
+/* What is resumed or flushed and gives its place back joins the line: no sweep brings more of the flow
+ * while it is that long, so that a sweep over all mail does not put all mail into memory. */
+#define RECALL_LINE_LONG 1024U
+
 void recall_line_fini(struct recall_line *l);
-void recall_line_add(struct recall_line *l, struct recall *r);       /* takes it over */
-void recall_line_add_first(struct recall_line *l, struct recall *r); /* the same, before all others */
+void recall_line_add(struct recall_line *l, struct recall *r); /* takes it over */
+void recall_line_add_first(struct recall_line *l,
+                           struct recall *r); /* the same, before all others */
 
 static inline bool recall_line_is_empty(const struct recall_line *l)
 {
     return l->last == NULL;
+}
+
+static inline uint32_t recall_line_count(const struct recall_line *l)
+{
+    return l->last == NULL ? 0 : l->last->in_line;
+}
+
+static inline bool recall_line_is_long(const struct recall_line *l)
+{
+    return recall_line_count(l) >= RECALL_LINE_LONG;
 }
 
 /* The next message that is still at its place; the same one comes again until recall_line_pass.

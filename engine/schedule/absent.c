@@ -19,21 +19,34 @@
 #define KEEP_SECONDS  20
 #define SHORT_SECONDS 10
 #define SOON          USEC_PER_SEC /* whose turn is that near comes by itself */
+/* What was called back is active by then, unless its flow has no place for it: nobody waits for that. */
+#define STUCK_SPAN (2 * USEC_PER_SEC)
 
-enum { SITES_PER_LOOK = 64, RECALL_MOST = 2000, FIRST_CAPACITY = 64 };
+enum { SITES_PER_LOOK = 64, FLOWS_PER_SITE = 64, RECALL_MOST = 2000, FIRST_CAPACITY = 4 };
 
 struct absent_message {
     usec_t turn; /* wall */
     uint64_t id;
-    uint32_t flow;
+};
+
+/* What a flow has at a site, in the order of its turns. */
+struct absent_flow {
+    struct list in_site;
+    struct absent_flow *chain;
+    struct absent_site *site;
+    struct absent_message *ring; /* [capacity], a power of 2 */
+    uint32_t capacity, first, count;
+    uint32_t number;
+    struct recall_account
+        *called;      /* what was called back and is not active yet: nothing else until then */
+    uint32_t out;     /* of that, at most */
+    usec_t called_at; /* monotonic */
 };
 
 struct absent_site {
     struct list all;
     struct absent_site *chain;
-    struct absent_message *ring; /* [capacity], a power of 2 */
-    uint32_t capacity, first, count;
-    struct recall_account *called; /* what was called back and is not active yet: nothing else until then */
+    struct list flows; /* absent_flow, the one called longest ago first */
     size_t len;
     char key[];
 };
@@ -46,7 +59,13 @@ void absent_init(struct absent *a)
 
 static struct absent_site **chain_of(struct absent *a, struct slice key)
 {
-    return &a->sites[hash_checksum(key.data, key.len) % 256];
+    return &a->sites[hash_checksum(key.data, key.len) % ABSENT_SITE_CHAINS];
+}
+
+static struct absent_flow **flow_chain_of(struct absent *a, const struct absent_site *s,
+                                          uint32_t number)
+{
+    return &a->flows[hash_bytes(s->key, s->len, number) % ABSENT_FLOW_CHAINS];
 }
 
 static struct absent_site *find(struct absent *a, struct slice key)
@@ -58,6 +77,30 @@ static struct absent_site *find(struct absent *a, struct slice key)
     return s;
 }
 
+static struct absent_flow *find_flow(struct absent *a, const struct absent_site *s, uint32_t number)
+{
+    struct absent_flow *f = *flow_chain_of(a, s, number);
+    while (f != NULL && (f->site != s || f->number != number)) {
+        f = f->chain;
+    }
+    return f;
+}
+
+static void forget_flow(struct absent *a, struct absent_flow *f)
+{
+    struct absent_flow **at = flow_chain_of(a, f->site, f->number);
+    while (*at != f) {
+        at = &(*at)->chain;
+    }
+    *at = f->chain;
+    a->count -= f->count;
+    a->flow_count--;
+    list_remove(&f->in_site);
+    recall_account_put(f->called);
+    free(f->ring);
+    free(f);
+}
+
 static void forget(struct absent *a, struct absent_site *s)
 {
     struct absent_site **at = chain_of(a, slice_make(s->key, s->len));
@@ -65,16 +108,17 @@ static void forget(struct absent *a, struct absent_site *s)
         at = &(*at)->chain;
     }
     *at = s->chain;
-    a->count -= s->count;
+    list_foreach_safe(f, &s->flows, struct absent_flow, in_site)
+    {
+        forget_flow(a, f);
+    }
     list_remove(&s->all);
-    recall_account_put(s->called);
-    free(s->ring);
     free(s);
 }
 
 void absent_fini(struct absent *a)
 {
-    for (unsigned i = 0; i < 256; i++) {
+    for (unsigned i = 0; i < ABSENT_SITE_CHAINS; i++) {
         while (a->sites[i] != NULL) {
             forget(a, a->sites[i]);
         }
@@ -88,12 +132,10 @@ static struct absent_site *obtain(struct absent *a, struct slice key)
         return s;
     }
     s = calloc(1, sizeof(*s) + key.len);
-    struct recall_account *called = s == NULL ? NULL : recall_account_new();
-    if (called == NULL) {
-        free(s);
+    if (s == NULL) {
         return NULL;
     }
-    s->called = called;
+    list_init(&s->flows);
     s->len = key.len;
     memcpy(s->key, key.data, key.len);
     s->chain = *chain_of(a, key);
@@ -102,41 +144,64 @@ static struct absent_site *obtain(struct absent *a, struct slice key)
     return s;
 }
 
-static struct absent_message *at(const struct absent_site *s, uint32_t number)
+static struct absent_flow *obtain_flow(struct absent *a, struct absent_site *s, uint32_t number)
 {
-    return &s->ring[(s->first + number) & (s->capacity - 1)];
+    struct absent_flow *f = find_flow(a, s, number);
+    if (f != NULL || a->flow_count >= ABSENT_FLOWS_MOST) {
+        return f;
+    }
+    f = calloc(1, sizeof(*f));
+    struct recall_account *called = f == NULL ? NULL : recall_account_new();
+    if (called == NULL) {
+        free(f);
+        return NULL;
+    }
+    f->site = s;
+    f->number = number;
+    f->called = called;
+    f->chain = *flow_chain_of(a, s, number);
+    *flow_chain_of(a, s, number) = f;
+    list_push_back(&s->flows, &f->in_site);
+    a->flow_count++;
+    return f;
 }
 
-static bool make_room(struct absent_site *s)
+static struct absent_message *at(const struct absent_flow *f, uint32_t number)
 {
-    if (s->count < s->capacity) {
+    return &f->ring[(f->first + number) & (f->capacity - 1)];
+}
+
+static bool make_room(struct absent_flow *f)
+{
+    if (f->count < f->capacity) {
         return true;
     }
-    uint32_t capacity = s->capacity == 0 ? FIRST_CAPACITY : 2 * s->capacity;
+    uint32_t capacity = f->capacity == 0 ? FIRST_CAPACITY : 2 * f->capacity;
     struct absent_message *ring = malloc(capacity * sizeof(*ring));
     if (ring == NULL) {
         return false;
     }
-    for (uint32_t i = 0; i < s->count; i++) {
-        ring[i] = *at(s, i);
+    for (uint32_t i = 0; i < f->count; i++) {
+        ring[i] = *at(f, i);
     }
-    free(s->ring);
-    s->ring = ring;
-    s->capacity = capacity;
-    s->first = 0;
+    free(f->ring);
+    f->ring = ring;
+    f->capacity = capacity;
+    f->first = 0;
     return true;
 }
 
-/* What is not noted comes when its turn does. */
-static void note(struct absent *a, struct slice site, const struct absent_message *m)
+/* What is not noted comes when its turn does. A site without flows is forgotten when it is looked at. */
+static void note(struct absent *a, struct slice site, uint32_t flow, const struct absent_message *m)
 {
     struct absent_site *s = a->count < ABSENT_MOST ? obtain(a, site) : NULL;
-    if (s == NULL || (s->count > 0 && at(s, s->count - 1)->id == m->id)) {
+    struct absent_flow *f = s == NULL ? NULL : obtain_flow(a, s, flow);
+    if (f == NULL || (f->count > 0 && at(f, f->count - 1)->id == m->id)) {
         return; /* of the same message: it comes with the first one */
     }
-    if (make_room(s)) {
-        s->count++;
-        *at(s, s->count - 1) = *m;
+    if (make_room(f)) {
+        f->count++;
+        *at(f, f->count - 1) = *m;
         a->count++;
     }
 }
@@ -156,15 +221,15 @@ void absent_note(struct absent *a, const struct lanes *lanes, const struct sched
         sent->destination != NULL && sent->due > now && !sched_destination_waits(sent->destination);
     struct slice site = is_of_lanes ? sched_destination_site(sent->destination) : SLICE("");
     if (site.len > 0 && isfinite(lanes_rate(lanes, site))) {
-        note(a, site, &(struct absent_message){turn, sent->message_id, flow});
+        note(a, site, flow, &(struct absent_message){turn, sent->message_id});
     }
 }
 
-static struct absent_message take_first(struct absent *a, struct absent_site *s)
+static struct absent_message take_first(struct absent *a, struct absent_flow *f)
 {
-    struct absent_message m = *at(s, 0);
-    s->first = (s->first + 1) & (s->capacity - 1);
-    s->count--;
+    struct absent_message m = *at(f, 0);
+    f->first = (f->first + 1) & (f->capacity - 1);
+    f->count--;
     a->count--;
     return m;
 }
@@ -182,24 +247,71 @@ static uint32_t wanted(const struct absent_recall *r, struct slice key)
     return most < RECALL_MOST ? (uint32_t)ceil(most) : RECALL_MOST;
 }
 
-static void recall_some(struct absent *a, struct absent_site *s, const struct absent_recall *r)
+static bool is_ready(const struct absent_flow *f)
 {
-    usec_t wall = clock_wall();
-    while (s->count > 0 && at(s, 0)->turn <= wall + SOON) {
-        (void)take_first(a, s);
-    }
-    uint32_t most = wanted(r, slice_make(s->key, s->len));
-    most = most < s->count ? most : s->count;
-    struct recall *recall = most == 0 ? NULL : recall_new(most, s->called);
+    return f->count > 0 && !recall_account_is_open(f->called);
+}
+
+static void recall_of(struct absent *a, struct absent_flow *f, uint32_t most,
+                      const struct absent_recall *r)
+{
+    most = most < f->count ? most : f->count;
+    struct recall *recall = most == 0 ? NULL : recall_new(most, f->called);
     if (recall == NULL) {
         return;
     }
     for (uint32_t i = 0; i < most; i++) {
-        struct absent_message m = take_first(a, s);
+        struct absent_message m = take_first(a, f);
         recall->at[recall->count++] =
-            (struct spool_position){SPOOL_DEFERRED, (uint64_t)m.turn, m.id, m.flow};
+            (struct spool_position){SPOOL_DEFERRED, (uint64_t)m.turn, m.id, f->number};
     }
+    f->out = most;
+    f->called_at = r->now;
     letter_put_recall(r->to_activator, recall);
+}
+
+/* What will come by itself goes, and so does a flow that has nothing. Returns how many were called back a
+ * moment ago and are not active yet; *ret_ready: flows of which something may be called back. */
+static uint32_t review_flows(struct absent *a, struct absent_site *s, usec_t now,
+                             uint32_t *ret_ready)
+{
+    usec_t wall = clock_wall();
+    uint32_t out = 0;
+    *ret_ready = 0;
+    list_foreach_safe(f, &s->flows, struct absent_flow, in_site)
+    {
+        while (f->count > 0 && at(f, 0)->turn <= wall + SOON) {
+            (void)take_first(a, f);
+        }
+        bool is_out = recall_account_is_open(f->called);
+        out += is_out && now - f->called_at < STUCK_SPAN ? f->out : 0;
+        *ret_ready += is_ready(f);
+        if (f->count == 0 && !is_out) {
+            forget_flow(a, f);
+        }
+    }
+    return out;
+}
+
+/* As much of each flow; what is not called back now is first in the next look. */
+static void recall_some(struct absent *a, struct absent_site *s, const struct absent_recall *r)
+{
+    uint32_t ready;
+    uint32_t out = review_flows(a, s, r->now, &ready);
+    uint32_t most = ready == 0 ? 0 : wanted(r, slice_make(s->key, s->len));
+    most = most > out ? most - out : 0;
+    for (int i = 0; i < FLOWS_PER_SITE && most > 0 && ready > 0;) {
+        struct absent_flow *f = list_first(&s->flows, struct absent_flow, in_site);
+        list_remove(&f->in_site);
+        list_push_back(&s->flows, &f->in_site);
+        if (is_ready(f)) {
+            uint32_t part = (most + ready - 1) / ready, before = f->count;
+            recall_of(a, f, part, r);
+            most -= before - f->count;
+            ready--;
+            i++;
+        }
+    }
 }
 
 void absent_recall(struct absent *a, const struct absent_recall *r)
@@ -212,11 +324,8 @@ void absent_recall(struct absent *a, const struct absent_recall *r)
         struct absent_site *s = list_first(&a->all, struct absent_site, all);
         list_remove(&s->all);
         list_push_back(&a->all, &s->all);
-        if (recall_account_is_open(s->called)) {
-            continue; /* the flows may have no places for it yet */
-        }
         recall_some(a, s, r);
-        if (s->count == 0 && !recall_account_is_open(s->called)) {
+        if (list_is_empty(&s->flows)) {
             forget(a, s);
         }
     }

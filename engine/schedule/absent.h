@@ -1,4 +1,4 @@
-/* What the lanes of a site took too little of, and so left memory until its turn: by site and in the
+/* What the lanes of a site took too little of, and so left memory until its turn: by site and flow, in the
  * order of the turns, so that it can be called back when the lanes take more. A turn was reckoned
  * with the pace of that moment, and a pace that is sought is soon many times that.
  *
@@ -20,15 +20,23 @@ struct outbox;
 struct sched;
 struct sched_action;
 
-#define ABSENT_MOST (1U << 20) /* messages of a core, 16 bytes each; others wait for their turn */
+/* Of a core; others wait for their turn. */
+#define ABSENT_MOST       (1U << 20) /* messages, 16 bytes each */
+#define ABSENT_FLOWS_MOST (1U << 16) /* flows that have some, for each site; 150 bytes each */
+
+enum { ABSENT_SITE_CHAINS = 256, ABSENT_FLOW_CHAINS = 4096 };
 
 struct absent_site;
+struct absent_flow;
 
 struct absent {
-    struct absent_site *sites[256]; /* chains by hash; what a zeroed one has is none */
-    struct list all;                /* absent_site, the one looked at longest ago first */
-    uint64_t count;                 /* messages */
-    usec_t next;                    /* monotonic: when to look again, if there is any site */
+    struct absent_site
+        *sites[ABSENT_SITE_CHAINS]; /* chains by hash; what a zeroed one has is none */
+    struct absent_flow *flows[ABSENT_FLOW_CHAINS]; /* of all sites */
+    struct list all; /* absent_site, the one looked at longest ago first */
+    uint64_t count;  /* messages */
+    uint32_t flow_count;
+    usec_t next; /* monotonic: when to look again, if there is any site */
 };
 
 void absent_init(struct absent *a);
@@ -51,7 +59,8 @@ struct absent_recall {
     struct outbox *to_activator;
     usec_t now;
 };
-/* Call back what some sites may take soon. Does nothing before absent_wake_at. */
+/* Call back what some sites may take soon: of each flow as much, and nothing of one of which something that
+ * was called is not active yet. One that has no places keeps nobody else waiting. Does nothing before absent_wake_at. */
 void absent_recall(struct absent *a, const struct absent_recall *r);
 
 static inline usec_t absent_wake_at(const struct absent *a)

@@ -1,5 +1,5 @@
-/* What left memory until its turn: kept by site, in order, and called back as its lanes take more, not
- * beyond what they take soon, and not before what was called back at the site last has become active. */
+/* What left memory until its turn: kept by site and flow, in order, and called back as its lanes take more, not
+ * beyond what they take soon, and not before what was called back of the flow last has become active. */
 #include "engine/activator/recall.h"
 #include "engine/post/letter.h"
 #include "engine/schedule/absent.h"
@@ -50,12 +50,17 @@ static void end_absent(void)
 }
 
 /* So many messages, from this number on, have left memory: their turns are an hour away. */
-static void note_all(uint64_t from, uint64_t count)
+static void note_of(uint32_t flow, uint64_t from, uint64_t count)
 {
     for (uint64_t id = from; id < from + count; id++) {
         sent.message_id = id;
-        absent_note(&absent, &lanes, &sent, 0, now, wall + LATER + (usec_t)id);
+        absent_note(&absent, &lanes, &sent, flow, now, wall + LATER + (usec_t)id);
     }
+}
+
+static void note_all(uint64_t from, uint64_t count)
+{
+    note_of(0, from, count);
 }
 
 static struct recall *look_again(void)
@@ -179,6 +184,44 @@ static void a_site_is_called_back_one_time_after_the_other(void **state)
     end_absent();
 }
 
+static struct recall *called_of(uint32_t flow, uint64_t count)
+{
+    struct recall *r = look_again();
+    if (r == NULL) {
+        fail_msg("nothing of %u is called back", flow);
+        return NULL;
+    }
+    assert_int_equal(r->at[0].flow, flow);
+    assert_int_equal(r->count, count);
+    return r;
+}
+
+/* A flow that gets no places for what was called back keeps the others of its site waiting for a moment. */
+static void a_flow_that_is_stuck_keeps_nobody_waiting(void **state)
+{
+    begin_absent("source_pool = one max_message_rate = \"10/s\"");
+    note_of(1, 1, 500);
+    note_of(2, 1001, 700);
+    struct recall *stuck = called_of(1, 10 * RATE), *other = called_of(2, 10 * RATE);
+    now = absent_wake_at(&absent);
+    nobody_looks_again();
+    recall_free(other);
+    now = absent_wake_at(&absent);
+    other = called_of(2, 10 * RATE); /* what may be on its way is taken off */
+    recall_free(other);
+    now += 2 * SECOND;
+    other = called_of(2, 20 * RATE);
+    recall_free(stuck);
+    now = absent_wake_at(&absent);
+    nobody_looks_again(); /* so much of the other one is on its way */
+    recall_free(other);
+    now = absent_wake_at(&absent);
+    recall_free(called_of(1, 10 * RATE));
+    recall_free(called_of(2, 10 * RATE));
+    assert_int_equal(absent.flow_count, 2);
+    end_absent();
+}
+
 /* --- turns -------------------------------------------------------------------------------------- */
 
 /* The writer puts what waits longer than a retry where nobody who calls it back would find it. */
@@ -200,6 +243,7 @@ int main(void)
         cmocka_unit_test(what_waits_already_is_taken_off),
         cmocka_unit_test(what_comes_by_itself_soon_is_left_alone),
         cmocka_unit_test(a_site_is_called_back_one_time_after_the_other),
+        cmocka_unit_test(a_flow_that_is_stuck_keeps_nobody_waiting),
         cmocka_unit_test(a_turn_is_never_beyond_the_longest_retry),
     };
     rcu_start();

@@ -86,12 +86,14 @@ static void each_comes_until_it_is_passed_and_in_order(void **state)
     }
     call_back(4, 5);
     call_back(1, 3);
+    assert_int_equal(recall_line_count(&line), 5);
     assert_true(recall_account_is_open(account));
     assert_int_equal(next(&budget), 4);
     assert_int_equal(next(&budget), 4);
     const uint64_t wanted[] = {4, 5, 1, 2, 3, 0};
     for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
         assert_int_equal(take(), wanted[i]);
+        assert_int_equal(recall_line_count(&line), i < 5 ? 4 - i : 0);
         /* The sender may name others as soon as all of it is done, not before. */
         assert_int_equal(recall_account_is_open(account), i < 4);
     }
@@ -115,6 +117,21 @@ static void what_is_no_more_at_its_place_is_passed_over(void **state)
     assert_int_equal(take(), 4);
     assert_int_equal(take(), 0);
     assert_true(recall_line_is_empty(&line));
+    assert_int_equal(recall_line_count(&line), 0);
+}
+
+/* Then no sweep brings more of the flow. */
+static void a_line_is_long_until_it_was_gone_through(void **state)
+{
+    int budget = RECALL_LINE_LONG + 1;
+    call_back(1, RECALL_LINE_LONG - 1);
+    assert_false(recall_line_is_long(&line));
+    call_back(RECALL_LINE_LONG, RECALL_LINE_LONG);
+    assert_true(recall_line_is_long(&line));
+    defer(RECALL_LINE_LONG);
+    assert_int_equal(next(&budget), RECALL_LINE_LONG); /* the others are no more there */
+    assert_false(recall_line_is_long(&line));
+    assert_int_equal(recall_line_count(&line), 1);
 }
 
 static void so_many_places_are_looked_at_as_the_budget_allows(void **state)
@@ -195,6 +212,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(each_comes_until_it_is_passed_and_in_order),
         TEST(what_is_no_more_at_its_place_is_passed_over),
+        TEST(a_line_is_long_until_it_was_gone_through),
         TEST(so_many_places_are_looked_at_as_the_budget_allows),
         TEST(what_is_active_is_missed_once),
         TEST(what_is_put_first_comes_first),
