@@ -6,7 +6,12 @@
 
 #include <string.h>
 
-enum { DEPTH_MAX = 16 };
+enum {
+    DEPTH_MAX = 16,
+    /* Of an object. A million of them take most of a second, and what is wrong behind them would
+     * take libjansson another. */
+    MEMBERS_MAX = 1000,
+};
 
 struct json_reader {
     struct slice text;
@@ -200,9 +205,10 @@ static bool attach(struct json_reader *r, json_t *value)
     if (json_is_array(to)) {
         return json_array_append_new(to, value) == 0;
     }
-    if (json_object_getn(to, r->name.data, r->name.len) != NULL) {
+    if (json_object_size(to) == MEMBERS_MAX ||
+        json_object_getn(to, r->name.data, r->name.len) != NULL) {
         json_decref(value);
-        return false; /* the second of this name */
+        return false; /* too many, or the second of this name */
     }
     return json_object_setn_new_nocheck(to, r->name.data, r->name.len, value) == 0;
 }

@@ -16,8 +16,8 @@
 /* What the tree may come to is the caller's to bound.
  *
  * returns  an object, as json_loadb makes it with JSON_REJECT_DUPLICATES; NULL: ask libjansson. That
- *          is what comes of anything wrong, of a depth beyond 16, of names of members that are not
- *          plain ASCII, and of memory that is short */
+ *          is what comes of anything wrong, of a depth beyond 16, of more than 1,000 members of an
+ *          object, of names of members that are not plain ASCII, and of memory that is short */
 MUST_USE json_t *json_tree_read(struct slice text);
 
 #endif

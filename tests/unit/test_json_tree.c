@@ -1,6 +1,8 @@
 #include "engine/http/json_tree.h"
 #include "tests/unit/unit.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A text that is taken, as what libjansson makes of it. */
@@ -154,12 +156,33 @@ static void every_cut_of_a_text_is_left(void **state)
     is_same(SLICE(text));
 }
 
+/* The last of 1,000 members, or one more. */
+static void an_object_of_very_many_members_is_left(void **state)
+{
+    char text[16000];
+    size_t len = 1;
+    (void)state;
+    text[0] = '{';
+    for (int i = 1; i <= 1001; i++) {
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "\"m%d\":1,", i);
+        text[len - 1] = '}';
+        if (i == 1000) {
+            is_same(slice_make(text, len));
+        }
+        if (i == 1001) {
+            is_left(slice_make(text, len));
+        }
+        text[len - 1] = ',';
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_of_all_kinds_is_read_as_libjansson_reads_it),
         cmocka_unit_test(what_is_wrong_or_uncertain_is_left),
         cmocka_unit_test(every_cut_of_a_text_is_left),
+        cmocka_unit_test(an_object_of_very_many_members_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
