@@ -403,8 +403,11 @@ static bool may_go(const struct sched *s, const struct peer *p)
     if (!flows_take_turns(s)) {
         return peer_is_waiting(p) && destination_is_open(s, p->destination);
     }
-    const struct turn *t = p->destination->party->turn;
+    const struct party *party = p->destination->party;
+    const struct turn *t = party->turn;
+    const struct turn *lanes = party->site == NULL ? NULL : shared_party_of(party)->set->flow_turn;
     return peer_is_waiting(p) && !list_is_linked(&t->touched) &&
+           (lanes == NULL || !list_is_linked(&lanes->touched)) &&
            !p->job->flow->passed_without_slot && peer_is_open(s, p);
 }
 

@@ -90,7 +90,7 @@ struct sched_entry *entry_new(struct sched *s, struct peer *p, uint32_t capacity
     e->connection = ENTRY_NO_CONNECTION;
     e->state = ENTRY_NEW;
     e->is_withdrawn = false;
-    e->is_charged = false;
+    e->is_charged = e->is_charged_at_lanes = false;
     e->is_paced = false;
     if (entry_reserve(s, e, capacity) != 0) {
         release_entry(s, e);

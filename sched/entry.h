@@ -43,10 +43,11 @@ struct sched_entry {
         connection; /* ENTRY_NO_CONNECTION unless BUSY, and then when it is exhausted. Of one that
                           * is_paced: the second of its turn */
     uint8_t state;  /* enum entry_state */
-    bool is_withdrawn : 1; /* SETTLED: by order, not because of its destination */
-    bool is_charged : 1;   /* in flight: its flow paid for it at its party; sched/turn.h */
-    bool is_paced;         /* SETTLED: until its turn */
-    uint8_t source;        /* in flight: that of its last connection */
+    bool is_withdrawn : 1;        /* SETTLED: by order, not because of its destination */
+    bool is_charged : 1;          /* in flight: its flow paid for it at its party; sched/turn.h */
+    bool is_charged_at_lanes : 1; /* likewise */
+    bool is_paced;                /* SETTLED: until its turn */
+    uint8_t source;               /* in flight: that of its last connection */
 };
 
 /* Entries of one peer, first in first out. Zero is empty. */

@@ -70,6 +70,7 @@ void flow_init_lists(struct sched *s)
     }
     list_init(&all->touched);
     list_init(&all->unlimited);
+    list_init(&all->ahead);
     list_init(&all->all);
     flow_init(&s->flow);
     s->flow.number = all->numbers = 1;

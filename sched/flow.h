@@ -84,6 +84,7 @@ struct flows {
     struct floors floors;                /* of selections */
     struct list touched;                 /* turn.touched */
     struct list unlimited;               /* turn.in_unlimited */
+    struct list ahead;                   /* turn.in_ahead */
 };
 
 /* As new, without a job. */

@@ -62,17 +62,40 @@ struct stand *turn_stand(const struct sched *s, const struct flow *f,
     return node == NULL ? NULL : container_of(node, struct stand, node);
 }
 
-static struct turn *obtain_turn(struct sched *s, struct party *p)
+/* Where a turn is: at a party, or else at the lanes of a set. */
+struct at {
+    struct party *party;
+    struct lane_set *set;
+};
+
+static struct at at_party(struct party *p)
 {
-    struct turn *t = p->turn;
-    if (t == NULL) {
-        t = s->host.alloc(s->host.ctx, sizeof(*t));
-    }
-    if (t == NULL || p->turn == t) {
+    return (struct at){.party = p};
+}
+
+static struct at at_lanes(const struct party *p)
+{
+    return (struct at){.set = shared_party_of(p)->set};
+}
+
+static struct turn **turn_at(struct at at)
+{
+    return at.party != NULL ? &at.party->turn : &at.set->flow_turn;
+}
+
+static struct turn *obtain_turn(struct sched *s, struct at at)
+{
+    struct turn *t = *turn_at(at);
+    if (t != NULL) {
         return t;
     }
+    t = s->host.alloc(s->host.ctx, sizeof(*t));
+    if (t == NULL) {
+        return NULL;
+    }
     memset(t, 0, sizeof(*t));
-    t->party = p;
+    t->party = at.party;
+    t->set = at.set;
     t->number = ++s->flows.numbers;
     turn_init_trees(t);
     shortage_init_turn(t);
@@ -80,7 +103,9 @@ static struct turn *obtain_turn(struct sched *s, struct party *p)
     list_init(&t->in_flow);
     list_init(&t->passed);
     list_init(&t->touched);
-    p->turn = t;
+    list_init(&t->in_ahead);
+    tree_node_init(&t->in_barred);
+    *turn_at(at) = t;
     return t;
 }
 
@@ -89,7 +114,9 @@ static void settle_turn(struct sched *s, struct turn *t)
     if (t->holders == 0) {
         list_remove(&t->touched);
         list_remove(&t->in_unlimited);
-        t->party->turn = NULL;
+        list_remove(&t->in_ahead);
+        turn_unbar(t);
+        *turn_at((struct at){t->party, t->set}) = NULL;
         s->host.release(s->host.ctx, t);
     }
 }
@@ -136,7 +163,7 @@ static struct stake *leave_stake(struct sched *s, struct stake *stake)
     return spare;
 }
 
-static struct share *find_share(const struct sched *s, const struct flow *f, const struct turn *t)
+struct share *turn_share(const struct sched *s, const struct flow *f, const struct turn *t)
 {
     const struct pair_key key = {f, t};
     struct table_node *node =
@@ -173,6 +200,7 @@ static struct stake *displace_share(struct sched *s, struct share *share)
     list_remove(&share->in_passed);
     list_remove(&share->in_flow);
     list_remove(&share->in_marked);
+    t->last = t->last == share ? NULL : t->last;
     table_remove(&s->flows.shares, &share->node);
     struct stake *left = leave_stake(s, share->stake);
     let_turn_go(s, t);
@@ -199,13 +227,13 @@ static struct share *new_share(struct sched *s, struct flow *f, struct turn *t)
 
 /* With one stand more. is_new: there is none yet, as the party has no other destination. NULL: no
  * memory. */
-static struct share *obtain_share(struct sched *s, struct flow *f, struct party *p, bool is_new)
+static struct share *obtain_share(struct sched *s, struct flow *f, struct at at, bool is_new)
 {
-    struct turn *t = obtain_turn(s, p);
+    struct turn *t = obtain_turn(s, at);
     if (t == NULL) {
         return NULL;
     }
-    struct share *share = is_new ? NULL : find_share(s, f, t);
+    struct share *share = is_new ? NULL : turn_share(s, f, t);
     share = share == NULL ? new_share(s, f, t) : share;
     if (share != NULL) {
         share->stands++;
@@ -248,13 +276,13 @@ static void take_back_own(struct sched *s)
 /* It does not depend on the share that it has any more. false: no memory */
 static bool give_own(struct sched *s, struct stand *stand)
 {
-    stand->own = obtain_share(s, stand->flow, &stand->destination->own, true);
+    stand->own = obtain_share(s, stand->flow, at_party(&stand->destination->own), true);
     if (stand->own == NULL) {
         return false;
     }
     take_back_own(s);
-    if (stand->share != NULL && stand->share->lone == stand) {
-        stand->share->lone = NULL;
+    if (stand->at_party.share != NULL && stand->at_party.share->lone == stand) {
+        stand->at_party.share->lone = NULL;
     }
     return true;
 }
@@ -275,8 +303,11 @@ static bool secure_own(struct sched *s, struct stand *stand, struct share *share
 static void drop_stand(struct sched *s, struct stand *stand)
 {
     struct turn *t = stand->destination->own.turn;
-    if (stand->share != NULL && stand->share != stand->own) {
-        put_share(s, stand->share);
+    if (stand->at_party.share != NULL && stand->at_party.share != stand->own) {
+        put_share(s, stand->at_party.share);
+    }
+    if (stand->at_lanes.share != NULL) {
+        put_share(s, stand->at_lanes.share);
     }
     if (stand->own != NULL) {
         put_share(s, stand->own);
@@ -292,22 +323,29 @@ static bool take_place(struct sched *s, struct stand *stand)
 {
     struct sched_destination *d = stand->destination;
     if (d->party == &d->own) {
-        stand->share = give_own(s, stand) ? stand->own : NULL;
-        return stand->share != NULL;
+        stand->at_party.share = give_own(s, stand) ? stand->own : NULL;
+        return stand->at_party.share != NULL;
     }
     const struct list *members = &shared_party_of(d->party)->members;
     bool is_alone = members->next == members->prev; /* it is one of them */
-    struct share *share = obtain_share(s, stand->flow, d->party, is_alone);
+    struct share *share = obtain_share(s, stand->flow, at_party(d->party), is_alone);
     if (share == NULL) {
         return false;
     }
-    stand->share = share;
-    return secure_own(s, stand, share);
+    stand->at_party.share = share;
+    stand->at_lanes.share = obtain_share(s, stand->flow, at_lanes(d->party), false);
+    return secure_own(s, stand, share) && stand->at_lanes.share != NULL;
+}
+
+static void init_standing(struct standing *at, struct stand *stand)
+{
+    at->stand = stand;
+    tree_node_init(&at->in_queue);
 }
 
 static struct stand *new_stand(struct sched *s, struct flow *f, struct sched_destination *d)
 {
-    struct turn *t = obtain_turn(s, &d->own);
+    struct turn *t = obtain_turn(s, at_party(&d->own));
     struct stand *stand = NULL;
     if (t == NULL) {
         return NULL;
@@ -325,6 +363,8 @@ static struct stand *new_stand(struct sched *s, struct flow *f, struct sched_des
     memset(stand, 0, sizeof(*stand));
     stand->flow = f;
     stand->destination = d;
+    init_standing(&stand->at_party, stand);
+    init_standing(&stand->at_lanes, stand);
     t->holders++;
     if (!take_place(s, stand)) {
         drop_stand(s, stand);
@@ -332,7 +372,6 @@ static struct stand *new_stand(struct sched *s, struct flow *f, struct sched_des
     }
     stand->node.hash = pair_hash(s, f->number, d->node.hash);
     turn_init_stand(stand);
-    tree_node_init(&stand->in_queue);
     list_push_back(&d->stands, &stand->in_destination);
     table_insert(&s->flows.stands, &stand->node);
     return stand;
@@ -365,15 +404,24 @@ void turn_remove_peer(struct sched *s, struct peer *p)
 
 /* --- destinations that move ----------------------------------------------------------------------- */
 
+static void put_staged(struct sched *s, struct share *share, struct share *lanes)
+{
+    put_share(s, share);
+    if (lanes != NULL) {
+        put_share(s, lanes);
+    }
+}
+
 /* false: no memory */
 static bool stage_stand(struct sched *s, struct stand *stand, struct party *to)
 {
-    struct share *share = obtain_share(s, stand->flow, to, false);
+    struct share *share = obtain_share(s, stand->flow, at_party(to), false);
     if (share == NULL) {
         return false;
     }
-    if (!secure_own(s, stand, share)) {
-        put_share(s, share);
+    struct share *lanes = obtain_share(s, stand->flow, at_lanes(to), false);
+    if (lanes == NULL || !secure_own(s, stand, share)) {
+        put_staged(s, share, lanes);
         return false;
     }
     return true;
@@ -387,8 +435,9 @@ int turn_stage(struct sched *s, struct sched_destination *d, struct party *to)
             continue;
         }
         for (struct list *at = stand->in_destination.prev; at != &d->stands; at = at->prev) {
-            put_share(
-                s, find_share(s, container_of(at, struct stand, in_destination)->flow, to->turn));
+            const struct flow *f = container_of(at, struct stand, in_destination)->flow;
+            put_staged(s, turn_share(s, f, to->turn),
+                       turn_share(s, f, shared_party_of(to)->set->flow_turn));
         }
         return -ENOMEM;
     }
@@ -409,18 +458,29 @@ static void leave_share(struct sched *s, struct stand *stand, struct share *shar
     stand->own = share;
 }
 
+static void leave_lanes(struct sched *s, struct stand *stand)
+{
+    struct share *lanes = stand->at_lanes.share;
+    if (lanes != NULL) {
+        turn_count_share(s, lanes, -(int)stand->waiting);
+        stand->at_lanes.share = NULL;
+        put_share(s, lanes);
+    }
+}
+
 void turn_leave(struct sched *s, struct sched_destination *d)
 {
     list_foreach(stand, &d->stands, struct stand, in_destination)
     {
-        struct share *share = stand->share;
+        struct share *share = stand->at_party.share;
         turn_unfile_stand(s, stand);
         turn_count_share(s, share, -(int)stand->waiting);
-        stand->share = NULL;
+        stand->at_party.share = NULL;
         stand->was_marked = share->tag == stand->flow->tag;
         if (d->party != &d->own) {
             leave_share(s, stand, share); /* that of its own party stays */
         }
+        leave_lanes(s, stand);
     }
 }
 
@@ -442,20 +502,31 @@ static void use_taken(struct sched *s, struct stand *stand, bool is_own)
     }
 }
 
+static void join_share(struct sched *s, struct stand *stand, struct standing *at,
+                       struct share *share)
+{
+    assert(share != NULL);
+    at->share = share;
+    turn_count_share(s, share, (int)stand->waiting);
+    if (stand->was_marked) {
+        share->tag = stand->flow->tag;
+    }
+}
+
 void turn_arrive(struct sched *s, struct sched_destination *d)
 {
     bool is_own = d->party == &d->own;
     list_foreach(stand, &d->stands, struct stand, in_destination)
     {
         use_taken(s, stand, is_own);
-        stand->share = is_own ? stand->own : find_share(s, stand->flow, d->party->turn);
-        turn_count_share(s, stand->share, (int)stand->waiting);
-        if (stand->was_marked) {
-            stand->share->tag = stand->flow->tag;
+        join_share(s, stand, &stand->at_party,
+                   is_own ? stand->own : turn_share(s, stand->flow, d->party->turn));
+        if (!is_own) {
+            const struct turn *lanes = shared_party_of(d->party)->set->flow_turn;
+            join_share(s, stand, &stand->at_lanes, turn_share(s, stand->flow, lanes));
         }
         turn_file_stand(s, stand);
-        turn_ask_again(s, stand->share);
-        turn_touch_one(s, stand->share->turn);
+        turn_review_stand(s, stand);
     }
 }
 

@@ -19,6 +19,7 @@
 #include "sched/destination.h"
 #include "sched/job.h"
 #include "sched/parking.h"
+#include "sched/place/handover.h"
 #include "sched/place/shortage.h"
 #include "sched/place/site.h"
 #include "sched/transport.h"
@@ -27,7 +28,8 @@
 #include <errno.h>
 #include <string.h>
 
-#define UNIT (UINT64_C(1) << 20) /* of tags, for each recipient at weight 1 */
+#define UNIT    (UINT64_C(1) << 20) /* of tags, for each recipient at weight 1 */
+#define GOES_ON 8 /* recipients that it may be ahead by who goes on with its connection */
 
 /* --- order ---------------------------------------------------------------------------------------- */
 
@@ -38,12 +40,17 @@ static uint64_t peer_key(const struct tree_node *n)
 
 static uint64_t stand_key(const struct tree_node *n)
 {
-    return peer_key(container_of(n, const struct stand, in_queue)->parked.first);
+    return peer_key(container_of(n, const struct standing, in_queue)->stand->parked.first);
 }
 
 static uint64_t share_key(const struct tree_node *n)
 {
     return container_of(n, const struct share, in_turn)->start;
+}
+
+static uint64_t barred_key(const struct tree_node *n)
+{
+    return container_of(n, const struct turn, in_barred)->barred_until;
 }
 
 static uint64_t turn_key(const struct tree_node *n)
@@ -53,8 +60,9 @@ static uint64_t turn_key(const struct tree_node *n)
 
 struct job *turn_first_job(const struct share *share)
 {
-    const struct stand *stand = container_of(share->queue.first, const struct stand, in_queue);
-    return container_of(stand->parked.first, struct peer, in_parked)->job;
+    const struct standing *first =
+        container_of(share->queue.first, const struct standing, in_queue);
+    return container_of(first->stand->parked.first, struct peer, in_parked)->job;
 }
 
 void turn_init_trees(struct turn *t)
@@ -62,6 +70,7 @@ void turn_init_trees(struct turn *t)
     for (int i = 0; i < SCHED_CLASSES; i++) {
         tree_init(&t->waiting[i], share_key);
     }
+    tree_init(&t->barred, barred_key);
 }
 
 void turn_init_share(struct share *share)
@@ -117,6 +126,12 @@ static NONNULL_RET struct stand *stand_of(const struct peer *p)
     struct stand *stand = p->stand;
     assert(stand != NULL);
     return stand;
+}
+
+/* Who gets a place in the windows of its lanes is decided for all such parties of a set together. */
+static bool shares_lanes(const struct party *p)
+{
+    return p->site != NULL && shared_party_of(p)->shares_lanes;
 }
 
 /* --- what waits ----------------------------------------------------------------------------------- */
@@ -180,19 +195,22 @@ void turn_count_share(struct sched *s, struct share *share, int change)
     file_anew(s, share);
 }
 
-static void refile_stand(struct sched *s, struct stand *stand, bool is_there)
+static void refile(struct sched *s, struct standing *at, bool is_there)
 {
-    struct share *share = stand->share;
+    struct share *share = at->share;
+    if (share == NULL) {
+        return;
+    }
     bool is_whose = share->turn->whose == share;
     if (is_whose) {
         unready(share->turn);
     }
     shortage_unfile(share);
-    if (tree_node_is_linked(&stand->in_queue)) {
-        tree_remove(&share->queue, &stand->in_queue);
+    if (tree_node_is_linked(&at->in_queue)) {
+        tree_remove(&share->queue, &at->in_queue);
     }
     if (is_there) {
-        tree_insert(&share->queue, &stand->in_queue);
+        tree_insert(&share->queue, &at->in_queue);
     }
     if (is_whose) {
         make_ready(share->turn);
@@ -200,27 +218,38 @@ static void refile_stand(struct sched *s, struct stand *stand, bool is_there)
     shortage_file(s, share);
 }
 
+/* Jobs are parked there, and nothing of the destination's own bars them. */
+bool turn_is_sought(const struct stand *stand)
+{
+    const struct sched_destination *d = stand->destination;
+    return !tree_is_empty(&stand->parked) && (d->party == &d->own || d->is_willing);
+}
+
 void turn_unfile_stand(struct sched *s, struct stand *stand)
 {
-    refile_stand(s, stand, false);
+    refile(s, &stand->at_party, false);
+    refile(s, &stand->at_lanes, false);
 }
 
 void turn_file_stand(struct sched *s, struct stand *stand)
 {
-    const struct sched_destination *d = stand->destination;
-    if (stand->share != NULL) { /* else its destination is on the move */
-        refile_stand(s, stand,
-                     !tree_is_empty(&stand->parked) && (d->party == &d->own || d->is_willing));
-    }
+    bool is_sought = turn_is_sought(stand);
+    refile(s, &stand->at_party, is_sought);
+    refile(s, &stand->at_lanes, is_sought && shares_lanes(stand->destination->party));
 }
 
 void turn_count_waiting(struct sched *s, const struct peer *p, int change)
 {
     struct stand *stand = stand_of(p);
     stand->waiting += (uint32_t)change;
-    turn_count_share(s, stand->share, change);
-    if (change > 0) {
-        turn_ask_again(s, stand->share);
+    for (int i = 0; i < 2; i++) {
+        struct share *share = i == 0 ? stand->at_party.share : stand->at_lanes.share;
+        if (share != NULL) {
+            turn_count_share(s, share, change);
+            if (change > 0) {
+                turn_ask_again(s, share);
+            }
+        }
     }
 }
 
@@ -232,35 +261,61 @@ static uint64_t price(const struct share *share, uint32_t recipients)
     return UNIT * recipients * campaigns / share->flow->weight;
 }
 
-void turn_charge(struct sched *s, struct sched_entry *e)
+/* The tag of the one whose turn it was: at lanes others may have been served before it. */
+static uint64_t virtual_time(const struct turn *t, const struct share *served)
 {
-    struct share *share = stand_of(e->peer)->share;
+    const struct tree_node *n = t->waiting[served->flow->key.class].first;
+    bool is_first = t->set == NULL || n == NULL || served->start <= share_key(n);
+    return is_first ? served->start : share_key(n);
+}
+
+/* false: its next room is that of a slot, and has no price. */
+static bool charge(struct sched *s, struct share *share, uint32_t recipients)
+{
     struct turn *t = share->turn;
     uint32_t class = share->flow->key.class;
     bool waits[SCHED_CLASSES];
-    e->is_charged = !t->is_free;
     if (t->is_free) {
         turn_touch_one(s, t); /* further entries may ride along */
-        return;
+        return false;
     }
     for (int i = 0; i < SCHED_CLASSES; i++) {
         waits[i] = !tree_is_empty(&t->waiting[i]);
     }
-    flow_charge_class(s, &t->floors, waits, class, e->count);
-    t->served[class] = share->start > t->served[class] ? share->start : t->served[class];
-    share->start += price(share, e->count);
+    flow_charge_class(s, &t->floors, waits, class, recipients);
+    uint64_t now = virtual_time(t, share);
+    t->served[class] = now > t->served[class] ? now : t->served[class];
+    share->start += price(share, recipients);
+    t->last = NULL;
+    file_share(s, share);
+    return true;
+}
+
+void turn_charge(struct sched *s, struct sched_entry *e)
+{
+    const struct stand *stand = stand_of(e->peer);
+    e->is_charged = charge(s, stand->at_party.share, e->count);
+    e->is_charged_at_lanes =
+        stand->at_lanes.share != NULL && charge(s, stand->at_lanes.share, e->count);
+}
+
+static void give_share_back(struct sched *s, struct share *share, uint32_t recipients)
+{
+    uint64_t now = share->turn->served[share->flow->key.class], paid = price(share, recipients);
+    share->start = share->start > now + paid ? share->start - paid : now;
     file_share(s, share);
 }
 
 void turn_give_back(struct sched *s, struct sched_entry *e)
 {
-    struct share *share = stand_of(e->peer)->share;
+    const struct stand *stand = stand_of(e->peer);
     if (e->is_charged) {
-        uint64_t now = share->turn->served[share->flow->key.class], paid = price(share, e->count);
-        share->start = share->start > now + paid ? share->start - paid : now;
-        e->is_charged = false;
-        file_share(s, share);
+        give_share_back(s, stand->at_party.share, e->count);
     }
+    if (e->is_charged_at_lanes && stand->at_lanes.share != NULL) {
+        give_share_back(s, stand->at_lanes.share, e->count);
+    }
+    e->is_charged = e->is_charged_at_lanes = false;
 }
 
 /* --- jobs ----------------------------------------------------------------------------------------- */
@@ -284,11 +339,30 @@ void turn_unpark(struct sched *s, struct peer *p)
     }
 }
 
+static void mark(struct share *share, uint64_t tag)
+{
+    share->tag = tag;
+    shortage_mark(share);
+}
+
 void turn_mark(struct sched *s, const struct peer *p)
 {
-    struct share *share = stand_of(p)->share;
-    share->tag = p->job->flow->tag;
-    shortage_mark(share);
+    const struct stand *stand = stand_of(p);
+    mark(stand->at_party.share, p->job->flow->tag);
+    if (stand->at_lanes.share != NULL) {
+        mark(stand->at_lanes.share, p->job->flow->tag);
+    }
+}
+
+void turn_review_stand(struct sched *s, struct stand *stand)
+{
+    for (int i = 0; i < 2; i++) {
+        struct share *share = i == 0 ? stand->at_party.share : stand->at_lanes.share;
+        if (share != NULL) {
+            turn_ask_again(s, share);
+            turn_touch_one(s, share->turn);
+        }
+    }
 }
 
 void turn_file_member(struct sched *s, struct sched_destination *d)
@@ -296,17 +370,13 @@ void turn_file_member(struct sched *s, struct sched_destination *d)
     list_foreach(stand, &d->stands, struct stand, in_destination)
     {
         turn_file_stand(s, stand);
-        if (stand->share != NULL) {
-            turn_ask_again(s, stand->share);
-            turn_touch_one(s, stand->share->turn);
-        }
+        turn_review_stand(s, stand);
     }
 }
 
 /* --- whose it is ---------------------------------------------------------------------------------- */
 
-/* What an entry of a willing destination needs to be placed now, but for a slot. */
-enum openness turn_openness(const struct sched *s, const struct party *p)
+static enum openness openness_of_party(const struct sched *s, const struct party *p)
 {
     switch (p->work) {
     case OPEN_NOW:
@@ -321,6 +391,17 @@ enum openness turn_openness(const struct sched *s, const struct party *p)
     default:
         return OPEN_NOT;
     }
+}
+
+enum openness turn_openness(const struct sched *s, const struct turn *t)
+{
+    if (t->set != NULL) {
+        return t->set->room != 0 && t->set->seeking > 0 ? OPEN_SLOT : OPEN_NOT;
+    }
+    if (shares_lanes(t->party)) {
+        return t->party->work == OPEN_NOW ? OPEN_NOW : OPEN_NOT;
+    }
+    return openness_of_party(s, t->party);
 }
 
 /* NULL: nobody waits. */
@@ -338,6 +419,38 @@ struct share *turn_first_share(const struct sched *s, const struct turn *t)
     return container_of(t->waiting[class].first, struct share, in_turn);
 }
 
+/* A new connection of the set's lanes would end an idle one. */
+static bool connections_are_scarce(const struct sched *s, const struct lane_set *set)
+{
+    if (s->shared.connections >= (uint64_t)s->config.process_limit) {
+        return true;
+    }
+    LANE_FOREACH(l, set->site, set->mask & set->site->present)
+    {
+        if (l->most_connections > 0 && l->lane.connections >= l->most_connections) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void turn_vacate(struct sched *s, const struct flow *f, const struct party *p)
+{
+    struct turn *t = shares_lanes(p) ? shared_party_of(p)->set->flow_turn : NULL;
+    if (t != NULL && connections_are_scarce(s, t->set)) {
+        t->last = turn_share(s, f, t);
+        turn_touch_one(s, t);
+    }
+}
+
+struct share *turn_next_share(const struct sched *s, const struct turn *t)
+{
+    struct share *first = turn_first_share(s, t), *last = t->last;
+    bool can_go_on = last != NULL && first != NULL && tree_node_is_linked(&last->in_turn) &&
+                     last->flow->key.class == first->flow->key.class;
+    return can_go_on && last->start <= first->start + price(last, GOES_ON) ? last : first;
+}
+
 bool turn_blocks(const struct share *share)
 {
     const struct flow *f = share->flow;
@@ -352,6 +465,21 @@ void turn_pass_share(struct sched *s, struct share *share)
     file_anew(s, share);
 }
 
+/* Some connection waits for mail there. */
+static bool has_idle(const struct turn *t)
+{
+    if (t->party != NULL) {
+        return !tree_is_empty(&t->party->idle);
+    }
+    LANE_FOREACH(l, t->set->site, t->set->mask & t->set->site->present)
+    {
+        if (l->lane.idle_connections > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Its capped messages ride on connections that are there. */
 static void ask_marked(struct sched *s, struct turn *t)
 {
@@ -361,7 +489,7 @@ static void ask_marked(struct sched *s, struct turn *t)
             turn_ask_again(s, passed);
         }
     }
-    if (t->is_free && !tree_is_empty(&t->party->idle)) {
+    if (t->is_free && has_idle(t)) {
         shortage_ride(s, t);
     }
 }
@@ -375,10 +503,10 @@ bool turn_depends_on_slots(const struct turn *t, enum openness need)
  * process_limit was lowered there may be one, and no slot: then it is that of a flow. */
 static bool become_free(struct sched *s, struct turn *t, enum openness need)
 {
-    const struct party *p = t->party;
     bool was_free = t->is_free, has_slot = connection_has_slot(s);
     t->is_short = need != OPEN_NOT && (t->is_short || (need == OPEN_SLOT && !has_slot));
-    t->is_free = t->is_short && (need == OPEN_SLOT || (has_slot && placement_is_idle(p)));
+    t->is_free = t->is_short && (need == OPEN_SLOT ||
+                                 (has_slot && t->party != NULL && placement_is_idle(t->party)));
     list_remove(&t->in_unlimited);
     if (turn_depends_on_slots(t, need)) {
         list_push_back(&s->flows.unlimited, &t->in_unlimited);
@@ -394,7 +522,7 @@ static bool become_free(struct sched *s, struct turn *t, enum openness need)
 static struct share *next_share(struct sched *s, struct turn *t, enum openness need)
 {
     struct share *share;
-    while ((share = turn_first_share(s, t)) != NULL) {
+    while ((share = turn_next_share(s, t)) != NULL) {
         struct flow *f = share->flow;
         if (turn_blocks(share)) {
             job_unblock_all(s, f);
@@ -407,18 +535,113 @@ static struct share *next_share(struct sched *s, struct turn *t, enum openness n
     return share;
 }
 
+/* --- who rides, where others wait for a place ------------------------------------------------------- */
+
+#define DEPTHS_AHEAD 4 /* of all connections: nobody is further ahead */
+
+void turn_unbar(struct turn *t)
+{
+    if (tree_node_is_linked(&t->in_barred)) {
+        tree_remove(&shared_party_of(t->party)->set->flow_turn->barred, &t->in_barred);
+    }
+}
+
+/* The window of each of the lanes is used up. */
+static bool windows_are_full(const struct lane_set *set)
+{
+    return (set->mask & set->site->room) == 0;
+}
+
+/* Who has the next place at the lanes; NULL: nobody waits, or what is lacking is a slot, or a new connection that
+ * none that is there would be worth. */
+static const struct share *first_behind(const struct sched *s, const struct turn *lanes)
+{
+    const struct lane_set *set = lanes->set;
+    bool lacks_connects = !windows_are_full(set) && set->room == 0;
+    return lacks_connects || lanes->is_free ? NULL : turn_first_share(s, lanes);
+}
+
+static uint64_t least_tag(const struct sched *s, const struct turn *lanes)
+{
+    const struct share *first = first_behind(s, lanes);
+    return first == NULL ? UINT64_MAX : first->start;
+}
+
+/* Whether a flow may ride at a party whose turn it has: it is not ahead of the first one by more than so many depths
+ * of all connections, and leaves a connection when it is ahead by one of one. A higher class that waits is ahead of any
+ * lower one, as it has the next place. */
+static bool may_ride(struct sched *s, struct turn *t, const struct share *share)
+{
+    const struct lane_set *set = shared_party_of(t->party)->set;
+    const struct share *first = first_behind(s, set->flow_turn);
+    const struct share *own = turn_share(s, share->flow, set->flow_turn);
+    assert(own != NULL);
+    if (first == NULL || first == own || first->flow->key.class > own->flow->key.class) {
+        return true;
+    }
+    bool is_lower = first->flow->key.class < own->flow->key.class;
+    uint64_t depth = price(own, (uint32_t)s->config.pipeline_depth);
+    if (!is_lower && own->start <= first->start + depth) {
+        return true;
+    }
+    list_remove(&t->in_ahead);
+    if (windows_are_full(set)) {
+        t->yields = connection_with_room(t->party, NULL, t->party->group, 0);
+        list_push_back(&s->flows.ahead, &t->in_ahead);
+    }
+    uint64_t most = depth * DEPTHS_AHEAD * (uint64_t)(set->site->busy > 1 ? set->site->busy : 1);
+    if (is_lower || own->start <= first->start + most) {
+        return true;
+    }
+    t->barred_until = own->start - most;
+    tree_insert(&set->flow_turn->barred, &t->in_barred);
+    return false;
+}
+
+/* Those that may ride again. */
+static void touch_barred(struct sched *s, struct turn *lanes)
+{
+    uint64_t least = tree_is_empty(&lanes->barred) ? 0 : least_tag(s, lanes);
+    while (!tree_is_empty(&lanes->barred) && barred_key(lanes->barred.first) <= least) {
+        struct turn *t = container_of(lanes->barred.first, struct turn, in_barred);
+        turn_unbar(t);
+        turn_touch_one(s, t);
+    }
+}
+
+void turn_yield_all(struct sched *s)
+{
+    while (!list_is_empty(&s->flows.ahead)) {
+        struct turn *t = list_first(&s->flows.ahead, struct turn, in_ahead);
+        list_remove(&t->in_ahead);
+        struct connection *c = t->yields;
+        if (c != NULL && c->party == t->party && handover_yield(s, c)) {
+            s->flows.has_given = true;
+        }
+    }
+}
+
 static void decide(struct sched *s, struct turn *t)
 {
-    enum openness need = turn_openness(s, t->party);
+    enum openness need = turn_openness(s, t);
+    if (t->party != NULL) {
+        turn_unbar(t);
+    }
     bool is_free = become_free(s, t, need);
     if (need != OPEN_NOT && t->has_news) {
         ask_marked(s, t);
     }
     t->has_news = false;
     if (is_free) {
+        touch_barred(s, t);
         return;
     }
     struct share *share = need == OPEN_NOT ? NULL : next_share(s, t, need);
+    if (t->set != NULL) {
+        touch_barred(s, t);
+    } else if (share != NULL && shares_lanes(t->party) && !may_ride(s, t, share)) {
+        share = NULL;
+    }
     if (t->whose != share || t->ready_in != need) {
         turn_give(t, share, share == NULL ? OPEN_NOT : need);
     }
@@ -440,22 +663,38 @@ void turn_settle_all(struct sched *s)
     }
 }
 
-bool turn_allows(const struct sched *s, const struct sched_destination *d, const struct flow *f)
+/* The turn of the destination's lanes, where it is that which an entry of it needs; else NULL. */
+static const struct turn *turn_of_lanes(const struct sched_destination *d)
 {
-    const struct turn *t = d->party->turn;
+    return shares_lanes(d->party) ? shared_party_of(d->party)->set->flow_turn : NULL;
+}
+
+static bool is_turn_of(const struct sched *s, const struct turn *t, const struct flow *f)
+{
     if (t == NULL) {
         return false;
     }
-    bool is_turn = t->is_free ? connection_has_slot(s) : t->whose != NULL && t->whose->flow == f;
-    return is_turn && destination_is_open(s, d);
+    return t->is_free ? connection_has_slot(s) : t->whose != NULL && t->whose->flow == f;
+}
+
+bool turn_allows(const struct sched *s, const struct sched_destination *d, const struct flow *f)
+{
+    return (is_turn_of(s, d->party->turn, f) || is_turn_of(s, turn_of_lanes(d), f)) &&
+           destination_is_open(s, d);
+}
+
+static bool is_found_at(const struct turn *t, const struct standing *at)
+{
+    return t->is_free ? at->share != NULL && tree_node_is_linked(&at->share->in_seeks)
+                      : tree_node_is_linked(&t->in_ready) && t->whose == at->share;
 }
 
 bool turn_finds(const struct sched *s, const struct sched_destination *d, const struct flow *f)
 {
-    const struct turn *t = d->party->turn;
+    const struct turn *lanes = turn_of_lanes(d);
     const struct stand *stand = turn_stand(s, f, d);
-    return t->is_free ? stand != NULL && tree_node_is_linked(&stand->share->in_seeks)
-                      : tree_node_is_linked(&t->in_ready);
+    return stand != NULL && (is_found_at(d->party->turn, &stand->at_party) ||
+                             (lanes != NULL && is_found_at(lanes, &stand->at_lanes)));
 }
 
 void turn_pass(struct sched *s, struct flow *f)
@@ -479,20 +718,32 @@ void turn_retry(struct sched *s, struct flow *f)
     }
 }
 
+static void touch_turn(struct sched *s, struct turn *t)
+{
+    if (t != NULL) {
+        t->has_news = true;
+        turn_touch_one(s, t);
+    }
+}
+
 void turn_touch(struct sched *s, struct party *p)
 {
-    if (p->turn != NULL) {
-        p->turn->has_news = true;
-        turn_touch_one(s, p->turn);
+    touch_turn(s, p->turn);
+    if (shares_lanes(p)) {
+        touch_turn(s, shared_party_of(p)->set->flow_turn);
     }
 }
 
 void turn_touch_set(struct sched *s, struct lane_set *set)
 {
+    touch_turn(s, set->flow_turn);
+    if (set->sharing == set->parties) {
+        return;
+    }
     list_foreach(q, &set->site->parties, struct shared_party, in_site)
     {
-        if (q->set == set) {
-            turn_touch(s, &q->party);
+        if (q->set == set && !q->shares_lanes) {
+            touch_turn(s, q->party.turn);
         }
     }
 }

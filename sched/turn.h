@@ -1,8 +1,12 @@
 /* Whose turn it is at a party: what flows have waiting there, and which of them its next room is for.
  *
- *     party ──▶ turn ──▶ share    one for each flow that has mail for the party: its start tag
- *                 │        └─▶ stand   one for each of its destinations: the jobs parked there
- *                 └──▶ whose   the share that the next room is for
+ *     party, lane_set ──▶ turn ──▶ share   one for each flow that has mail there: its start tag
+ *                           │        └─▶ standing ─▶ stand   one for each destination: its parked jobs
+ *                           └──▶ whose   the share that the next room is for
+ *
+ * At a site a new connection, or an idle one, takes a place in the windows of its lanes: that is for the flow
+ * whose turn it is at the lanes, of all parties of the set (shared_party.shares_lanes). Who rides on a connection that
+ * carries entries already is decided at its party. Elsewhere the turn of the party is for all of its room.
  *
  * Start-time fair queueing, in recipients selected: the share with the smallest tag goes, pays for what
  * it took by its weight, and a share that begins to wait starts at the virtual time, which is the tag of
@@ -18,6 +22,7 @@
 #include "sched/table.h"
 #include "sched/tree.h"
 
+struct connection;
 struct destdb_host;
 struct job;
 struct lane_set;
@@ -27,7 +32,8 @@ struct share;
 struct stake;
 
 struct turn {
-    struct party *party;
+    struct party *party;                /* NULL: it is that of the lanes of a set */
+    struct lane_set *set;               /* NULL: it is that of a party */
     uint64_t number;                    /* sched.flows.numbers */
     struct tree waiting[SCHED_CLASSES]; /* share.in_turn: entries wait, and it was not passed */
     uint64_t served[SCHED_CLASSES];     /* the virtual time */
@@ -44,9 +50,16 @@ struct turn {
     struct list in_flow;       /* flow.holds: it is open, and somebody's turn */
     struct list passed;        /* share.in_passed */
     struct list touched;       /* sched.flows.touched */
-    uint32_t holders;          /* shares, and stands of the destination whose own party it is: it
-                                * goes with the last one */
-    uint32_t found;            /* connections, by the pass of that number; sched/place/handover.c */
+    struct share *last; /* of lanes: of whose flow a connection became idle last, when opening
+                                * one would end an idle one; it was not served since. Or NULL */
+    struct tree barred; /* of lanes: turn.in_barred, by barred_until */
+    struct tree_node in_barred; /* of a party: nobody rides there, as others are too far behind */
+    uint64_t barred_until;      /* the least tag at the lanes is this */
+    struct list in_ahead;       /* sched.flows.ahead: of a party, who rides there is */
+    struct connection *yields;  /* which one would do */
+    uint32_t holders;           /* shares, and stands of the destination whose own party it is: it
+                                 * goes with the last one */
+    uint32_t found; /* connections, by the pass of that number; sched/place/handover.c */
     uint64_t pass;
     bool has_news; /* what was passed is asked again by the next settling */
 };
@@ -58,7 +71,7 @@ struct share {
     struct turn *turn;
     struct stake *stake;
     struct stand *lone;       /* its only stand, without a share elsewhere; NULL: there is none */
-    struct tree queue;        /* stand.in_queue, by the first job parked there */
+    struct tree queue;        /* standing.in_queue, by the first job parked there */
     struct tree_node in_turn; /* turn.waiting, by start */
     struct list in_passed; /* turn.passed: selection found nothing of it, though it had the turn */
     struct list in_flow;   /* flow.passed_shares; likewise */
@@ -82,16 +95,23 @@ struct stake {
     uint32_t waiting; /* of these, those that have entries waiting */
 };
 
+/* Where a share finds jobs. */
+struct standing {
+    struct stand *stand;       /* whose jobs; constant */
+    struct share *share;       /* NULL: nobody's */
+    struct tree_node in_queue; /* share.queue: jobs are parked, and the destination is willing */
+};
+
 /* A flow at a destination. */
 struct stand {
     struct table_node node; /* sched.flows.stands */
     struct flow *flow;
     struct sched_destination *destination;
-    struct share *share;       /* at the destination's party; NULL: on the move */
-    struct share *own;         /* at its own one: the same, unless it is at a site; NULL there: the
-                                * memory of `share` would become that */
-    struct tree parked;        /* peer.in_parked, in the order of the schedule */
-    struct tree_node in_queue; /* share.queue: jobs are parked, and the destination is willing */
+    struct standing at_party; /* of the destination's party; nobody's: on the move */
+    struct standing at_lanes; /* of the lanes that it may use; nobody's: not at a site */
+    struct share *own;        /* at its own party: the same, unless it is at a site; NULL there: the
+                               * memory of that at the party would become it */
+    struct tree parked;       /* peer.in_parked, in the order of the schedule */
     struct list in_destination;
     uint32_t peers; /* it goes with the last one */
     uint32_t waiting;
@@ -137,6 +157,11 @@ void turn_pass(struct sched *s, struct flow *f);
 void turn_retry(struct sched *s, struct flow *f);
 /* The first job parked where the flow has the turn. NULL: none. */
 struct job *turn_first(const struct flow *f, enum openness need);
+/* A connection of the party becomes idle, which the flow made busy. */
+void turn_vacate(struct sched *s, const struct flow *f, const struct party *p);
+/* Whoever rides on connections is ahead of those that wait for a place in the windows of the same lanes: one of
+ * its connections takes nothing more, and leaves its place, for each such party. */
+void turn_yield_all(struct sched *s);
 /* What the flow has there; NULL: nothing. A peer knows its stand. */
 struct stand *turn_stand(const struct sched *s, const struct flow *f,
                          const struct sched_destination *d);
@@ -149,18 +174,27 @@ void turn_init_stand(struct stand *stand);
 void turn_give(struct turn *t, struct share *whose, enum openness need);
 /* So many more of its entries wait. */
 void turn_count_share(struct sched *s, struct share *share, int change);
+/* Jobs are parked there, and nothing of the destination's own bars them. */
+bool turn_is_sought(const struct stand *stand);
+/* What selection did not find of it may be there now. */
+void turn_review_stand(struct sched *s, struct stand *stand);
 /* What selection did not find there may be there now. */
 void turn_ask_again(struct sched *s, struct share *share);
+/* NULL: it has none there. */
+struct share *turn_share(const struct sched *s, const struct flow *f, const struct turn *t);
+void turn_unbar(struct turn *t);
 /* Its first job, or whether its destination is willing, has changed; it leaves its share. */
 void turn_file_stand(struct sched *s, struct stand *stand);
 void turn_unfile_stand(struct sched *s, struct stand *stand);
 void turn_touch_one(struct sched *s, struct turn *t);
-/* What an entry of a willing destination needs to be placed now, but for a slot. */
-enum openness turn_openness(const struct sched *s, const struct party *p);
+/* What an entry of a willing destination needs that is placed now by this turn, but for a slot. */
+enum openness turn_openness(const struct sched *s, const struct turn *t);
 /* It is decided anew when no slot is left. */
 bool turn_depends_on_slots(const struct turn *t, enum openness need);
 struct share *turn_first_share(const struct sched *s,
                                const struct turn *t); /* NULL: nobody waits */
+/* Likewise, or whose connection has become idle, if it is not far behind in turn. */
+struct share *turn_next_share(const struct sched *s, const struct turn *t);
 /* A job that is parked there for the flow is found when it can go on. */
 bool turn_finds(const struct sched *s, const struct sched_destination *d, const struct flow *f);
 /* The first job parked there; there is one. */

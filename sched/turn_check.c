@@ -32,17 +32,24 @@ static const char *check_turn(const struct sched *s, const struct turn *t)
     if (list_is_linked(&t->touched)) {
         return NULL; /* it is settled before the next selection */
     }
-    const struct share *first = turn_first_share(s, t);
-    enum openness need = turn_openness(s, t->party);
+    const struct share *first = turn_next_share(s, t);
+    enum openness need = turn_openness(s, t);
     if ((t->is_short && need == OPEN_NOT) || (need == OPEN_SLOT && t->is_free != t->is_short) ||
         list_is_linked(&t->in_unlimited) != turn_depends_on_slots(t, need)) {
         return "what a party lacks";
     }
-    bool is_open = need != OPEN_NOT && first != NULL && !t->is_free;
+    bool is_barred = tree_node_is_linked(&t->in_barred);
+    bool is_open = need != OPEN_NOT && first != NULL && !t->is_free && !is_barred;
     if (t->whose != (is_open ? first : NULL)) {
         return "the turn is that of the smallest tag";
     }
     return is_open && t->ready_in != need ? "what a party with a turn needs" : NULL;
+}
+
+static bool is_right(const struct standing *at, const struct turn *t, bool is_sought)
+{
+    return at->share != NULL && at->share->turn == t && at->share->waiting >= at->stand->waiting &&
+           tree_node_is_linked(&at->in_queue) == is_sought;
 }
 
 /* Whether it could go back to its destination's own party. */
@@ -50,10 +57,10 @@ static bool has_way_back(const struct stand *stand)
 {
     const struct party *own = &stand->destination->own;
     if (stand->own == NULL) {
-        return stand->share->turn->party != own && stand->share->lone == stand &&
-               stand->share->stands == 1;
+        return stand->at_party.share->turn->party != own && stand->at_party.share->lone == stand &&
+               stand->at_party.share->stands == 1;
     }
-    return stand->own->turn == own->turn && stand->share->lone != stand;
+    return stand->own->turn == own->turn && stand->at_party.share->lone != stand;
 }
 
 const char *turn_check(const struct sched *s)
@@ -79,21 +86,25 @@ const char *turn_check(const struct sched *s)
     while ((node = table_next(&s->flows.stands, &cursor)) != NULL) {
         const struct stand *stand = container_of(node, const struct stand, node);
         const struct sched_destination *d = stand->destination;
-        bool is_there = !tree_is_empty(&stand->parked) && (d->party == &d->own || d->is_willing);
         uint32_t waiting = 0;
         list_foreach(e, &d->todo, const struct sched_entry, place.link)
         {
             waiting += entry_job(e)->flow == stand->flow;
         }
-        if (stand->share == NULL || stand->share->turn != d->party->turn ||
-            stand->waiting != waiting || stand->share->waiting < waiting ||
-            tree_node_is_linked(&stand->in_queue) != is_there) {
+        if (stand->waiting != waiting ||
+            !is_right(&stand->at_party, d->party->turn, turn_is_sought(stand))) {
             return "a stand of a flow at a destination";
         }
         if (!has_way_back(stand)) {
             return "a stand can go to its destination's own party";
         }
         without_own += stand->own == NULL;
+        const struct shared_party *q = d->party == &d->own ? NULL : shared_party_of(d->party);
+        if (q == NULL ? stand->at_lanes.share != NULL
+                      : !is_right(&stand->at_lanes, q->set->flow_turn,
+                                  turn_is_sought(stand) && q->shares_lanes)) {
+            return "a stand of a flow at the lanes of a site";
+        }
     }
     return f->shares.promised == without_own && f->stakes.promised == without_own
                ? NULL

@@ -8,6 +8,7 @@
 #include "sched/place/site.h"
 #include "sched/terms.h"
 #include "sched/transport.h"
+#include "sched/turn.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -475,6 +476,13 @@ static void end_busy(struct sched *s, struct connection *c)
     struct lane *lane = c->lane;
     const struct party *p = c->party;
     unfile(c);
+    if (c->is_yielding) {
+        c->is_yielding = false;
+        shared_party_of(p)->set->yielding--;
+    }
+    if (c->flow != NULL && p->site != NULL && may_idle(s, c)) {
+        turn_vacate(s, c->flow, p);
+    }
     if (c->flow != NULL) {
         handover_release(s, c);
     }

@@ -56,6 +56,7 @@ struct connection {
     bool is_retired;  /* too old, used up, or its host is none of the party's any more */
     bool is_draining; /* the window shrank below the number of busy connections */
     bool is_given;    /* its flow gives it over to another one: it is draining */
+    bool is_yielding; /* its place at its lanes is for another flow: likewise; counted in its set */
     bool is_ending;   /* its end is awaited: BUSY until then, even without entries */
 };
 

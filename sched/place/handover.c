@@ -18,6 +18,8 @@
 
 #include <assert.h>
 
+#define YIELD_PART 8 /* of the busy connections of a site: so many yield their places at a time */
+
 enum {
     FLOWS_LOOKED_AT = 16,
     PLACES_LOOKED_AT = 4
@@ -79,21 +81,31 @@ void handover_end(struct sched *s)
     }
 }
 
-/* Of all lanes that the party may use. */
-static int64_t windows_left(const struct sched *s, const struct party *p)
+/* Of all lanes of the set. */
+static int64_t windows_left_of(const struct sched *s, const struct lane_set *set)
 {
-    if (p->site == NULL) {
-        const struct lane *lane = &party_owner(p)->lane;
-        return (int64_t)lane->window - lane->busy;
-    }
-    int64_t sum = 0, limit = site_limit(s, p->site);
-    LANE_FOREACH(l, p->site, shared_party_of(p)->set->mask & p->site->fresh)
+    const struct site *site = set->site;
+    int64_t sum = 0, limit = site_limit(s, site);
+    LANE_FOREACH(l, site, set->mask & site->fresh)
     {
         int64_t left = (int64_t)l->lane.window - l->lane.busy;
         sum += left > 0 ? left : 0;
     }
-    int64_t most = limit > 0 ? limit - p->site->busy : sum;
+    int64_t most = limit > 0 ? limit - site->busy : sum;
     return most < sum ? most : sum;
+}
+
+/* Of all lanes that whoever has the turn may use. */
+static int64_t windows_left(const struct sched *s, const struct turn *t)
+{
+    if (t->set != NULL) {
+        return windows_left_of(s, t->set);
+    }
+    if (t->party->site != NULL) {
+        return windows_left_of(s, shared_party_of(t->party)->set);
+    }
+    const struct lane *lane = &party_owner(t->party)->lane;
+    return (int64_t)lane->window - lane->busy;
 }
 
 /* Connections that the flow could use at a party at once, at least, besides those that this pass has found for
@@ -105,7 +117,7 @@ static uint32_t wanted_at(const struct sched *s, const struct share *share)
         t->pass = s->flows.pass;
         t->found = 0;
     }
-    int64_t left = windows_left(s, t->party) - t->found;
+    int64_t left = windows_left(s, t) - t->found;
     left = left > 0 ? left : 0;
     return left < share->waiting ? (uint32_t)left : share->waiting;
 }
@@ -187,6 +199,7 @@ static uint32_t class_of_turn(const struct sched *s)
 
 void handover_run(struct sched *s)
 {
+    turn_yield_all(s);
     if (connection_has_slot(s)) {
         return;
     }
@@ -199,6 +212,20 @@ void handover_run(struct sched *s)
          n = tree_next(n), looks++) {
         provide(s, container_of(n, struct flow, in_live), &provided);
     }
+}
+
+bool handover_yield(struct sched *s, struct connection *c)
+{
+    struct lane_set *set = shared_party_of(c->party)->set;
+    bool takes_no_more = c->is_closing || c->is_retired || c->is_draining;
+    int most = 1 + set->site->busy / YIELD_PART;
+    if (c->state != CONNECTION_BUSY || takes_no_more || set->yielding >= most) {
+        return false;
+    }
+    c->is_yielding = true;
+    set->yielding++;
+    connection_drain_one(s, c);
+    return true;
 }
 
 const char *handover_check(const struct sched *s, const struct flow *f)

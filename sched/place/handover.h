@@ -5,6 +5,8 @@
 #ifndef SCHED_HANDOVER_H
 #define SCHED_HANDOVER_H
 
+#include <stdbool.h>
+
 struct connection;
 struct flow;
 struct sched;
@@ -18,6 +20,9 @@ void handover_file(struct sched *s, struct flow *f);
 void handover_begin(struct sched *s);
 /* They do not any more: nobody holds any. */
 void handover_end(struct sched *s);
+/* The connection takes nothing more, for whoever waits for its place at its lanes. false: enough of these drain,
+ * or it does. */
+bool handover_yield(struct sched *s, struct connection *c);
 /* Nothing can be selected: where that is for want of connections, some are given over. */
 void handover_run(struct sched *s);
 /* What is wrong with the flow's connections; NULL: nothing (for sched_check). */

@@ -504,6 +504,7 @@ void lane_refit(struct sched *s, struct site *site)
     }
     list_foreach(q, &site->parties, struct shared_party, in_site)
     {
+        lane_set_fit(s, &q->party);
         party_recount(s, &q->party);
         host_queue_update(s, &q->party);
     }

@@ -92,6 +92,7 @@ void lane_set_count(struct sched *s, struct party *p, int change)
     set->work[p->work] += change;
     if (p->work == OPEN_SLOT) {
         stand_of(p)->count += change;
+        set->seeking += shared_party_of(p)->shares_lanes ? change : 0;
         count_set(s, set);
     } else {
         s->with_work[p->work] += change;
@@ -103,6 +104,39 @@ void lane_set_work(struct sched *s, struct party *p, enum openness work)
     lane_set_count(s, p, -1);
     p->work = work;
     lane_set_count(s, p, 1);
+}
+
+/* Parties that share the lanes are open together: with a limit for each host, or hosts that only some of
+ * the lanes can reach, they are not. */
+bool lane_set_is_shared_by(const struct sched *s, const struct party *p)
+{
+    uint64_t within_reach = ((p->families & 1) != 0 ? s->sources.ipv4 : 0) |
+                            ((p->families & 2) != 0 ? s->sources.ipv6 : 0);
+    return (s->config.host_concurrency_limit == 0 || p->server_count == 0) &&
+           (shared_party_of(p)->set->mask & ~within_reach) == 0;
+}
+
+void lane_set_fit(struct sched *s, struct party *p)
+{
+    struct shared_party *q = shared_party_of(p);
+    bool shares = lane_set_is_shared_by(s, p);
+    if (shares == q->shares_lanes) {
+        return;
+    }
+    q->shares_lanes = shares;
+    q->set->sharing += shares ? 1 : (uint32_t)-1;
+    if (p->work == OPEN_SLOT) {
+        q->set->seeking += shares ? 1 : -1;
+    }
+    if (!flows_take_turns(s)) {
+        return;
+    }
+    list_foreach(d, &q->members, struct sched_destination, in_party)
+    {
+        turn_file_member(s, d);
+    }
+    turn_touch(s, p);
+    turn_touch_set(s, q->set);
 }
 
 bool lane_set_is_open(const struct sched *s, const struct party *p)

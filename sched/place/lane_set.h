@@ -15,6 +15,7 @@
 struct lane_turn;
 struct reason;
 struct site;
+struct turn;
 
 /* Parties that need a new connection, by the families of addresses that their hosts have. */
 struct site_stand {
@@ -31,12 +32,16 @@ struct lane_set {
     bool has_missed;        /* a party opened where a job was passed over */
     bool is_barred;         /* any thread, relaxed: all of its lanes are away */
     uint16_t pool;          /* set at creation */
+    struct turn *flow_turn; /* of its lanes; NULL unless flows take turns there */
     struct lane_turn *turn; /* of the pool at the site, which owns it; NULL: that of the lanes */
     uint64_t tag;           /* = flow.tag: some job was passed over because of it (5.8) */
     int64_t wanted;         /* entries of willing members that wait */
     int64_t displaced;      /* entries of members that must be placed again */
     int work[OPEN_COUNT];   /* its parties, by party.work */
     uint32_t parties;       /* it goes with the last one */
+    uint32_t sharing;       /* of these, shared_party.shares_lanes */
+    int yielding;           /* connections that are (connection.is_yielding) */
+    int seeking;            /* of these, those that need OPEN_SLOT */
     struct site_stand stands[SITE_FAMILIES];
     uint64_t avoided;      /* sources, set at creation */
     struct list in_site;   /* site.sets */
@@ -57,6 +62,10 @@ void lane_set_put(struct sched *s, struct lane_set *set); /* a party of it is go
 void lane_set_count(struct sched *s, struct party *p, int change);
 /* A party's openness is now this; parking_update must follow. */
 void lane_set_work(struct sched *s, struct party *p, enum openness work);
+/* Any lane of its set that has room will do for it. */
+bool lane_set_is_shared_by(const struct sched *s, const struct party *p);
+/* Its hosts that may be tried have changed, or the sources, or the config. */
+void lane_set_fit(struct sched *s, struct party *p);
 /* A party's openness or its first parked job changed. */
 void lane_set_file(struct sched *s, struct party *p);
 /* Lanes of its site have room or have none any more. */

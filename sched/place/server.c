@@ -310,6 +310,7 @@ void server_review(struct sched *s, struct party *p)
     bool can_try = server_group(s, p, 0, &group);
     if (p->site != NULL) {
         review_families(s, p, can_try, group);
+        lane_set_fit(s, p);
     }
     shared_set(&p->is_unreachable, !can_try);
     shared_set(&p->group, group);

@@ -237,7 +237,7 @@ static const struct stand *richest(const struct sched *s, const struct sched_des
     }
     list_foreach(stand, &d->stands, const struct stand, in_destination)
     {
-        const struct share *share = stand->share;
+        const struct share *share = stand->at_party.share;
         double has = (double)share->waiting * share->stake->waiting / share->flow->weight;
         if (stand->waiting > 0 && has > most) {
             best = stand;
@@ -294,7 +294,8 @@ static int64_t shed_youngest(struct sched *s, struct sched_destination *d, int64
     if (stand == NULL) {
         return shed_peer(s, peer_at(d->todo.prev), turns->turn, turns->rate, turns->reason);
     }
-    const struct flow *f = stand->share->flow; /* it is there while some of it waits here */
+    const struct flow *f =
+        stand->at_party.share->flow; /* it is there while some of it waits here */
     const struct list *at = d->todo.prev;
     int64_t has = stand->waiting, part = 1 + has / PARTS, count = 0;
     part = part < most ? part : most;

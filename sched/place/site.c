@@ -306,6 +306,7 @@ static void free_party(struct sched *s, struct shared_party *q)
     table_remove(&s->by_list, &q->node);
     list_remove(&q->in_site);
     lane_set_count(s, &q->party, -1);
+    q->set->sharing -= q->shares_lanes;
     lane_set_put(s, q->set);
     s->host.retire(s->host.ctx, q);
 }
@@ -363,6 +364,7 @@ static struct shared_party *new_party(struct sched *s, const struct list_key *k,
     lane_set_count(s, &q->party, 1);
     table_insert(&s->by_list, &q->node);
     server_set(s, &q->party, k->servers, k->count);
+    lane_set_fit(s, &q->party);
     if (q->party.server_count != k->count) {
         free_party(s, q);
         return NULL;

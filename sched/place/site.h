@@ -64,6 +64,7 @@ struct shared_party {
     uint32_t lingering; /* members that do (sched.lingering) */
     uint32_t tls;
     bool is_pinned;      /* not freed however unused */
+    bool shares_lanes;   /* any lane of the set that has room will do for it: counted in the set */
     struct list members; /* sched_destination.in_party; those that linger first */
     struct tree queue;   /* members' own.in_ready: jobs are parked, and they are willing */
     struct list in_site;

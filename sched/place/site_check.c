@@ -209,22 +209,38 @@ static bool check_turn(const struct sched *s, const struct lane_set *set)
            (set->turn->pool == set->pool && sum == 0 && source_weights(s, set->pool) != NULL);
 }
 
+static int count_yielding(const struct sched *s, const struct lane_set *set)
+{
+    int count = 0;
+    for (uint32_t i = 0; i < s->connection_count; i++) {
+        const struct connection *c = connection_at(s, i);
+        count += c->is_yielding && c->state == CONNECTION_BUSY && c->is_draining &&
+                 shared_party_of(c->party)->set == set;
+    }
+    return count;
+}
+
 static const char *check_set(const struct sched *s, const struct lane_set *set,
                              struct site_tally *t)
 {
     int64_t wanted = 0, displaced = 0;
-    uint32_t parties = 0;
-    int work[OPEN_COUNT] = {0};
+    uint32_t parties = 0, sharing = 0;
+    int seeking = 0, work[OPEN_COUNT] = {0};
     const struct site *site = set->site;
     list_foreach(q, &site->parties, const struct shared_party, in_site)
     {
         if (q->set == set) {
             parties++;
+            HOLD_SITE(q->shares_lanes == lane_set_is_shared_by(s, &q->party));
+            sharing += q->shares_lanes;
+            seeking += q->shares_lanes && q->party.work == OPEN_SLOT;
             work[q->party.work]++;
             count_entries(q, &wanted, &displaced);
         }
     }
     HOLD_SITE(set->parties == parties && parties > 0);
+    HOLD_SITE(set->yielding == count_yielding(s, set));
+    HOLD_SITE(set->sharing == sharing && set->seeking == seeking);
     HOLD_SITE(set->wanted == wanted && set->displaced == displaced);
     HOLD_SITE(set->excess >= 0 && (set->excess > 0) == list_is_linked(&set->in_excess));
     t->excess += set->excess;

@@ -4,10 +4,10 @@
  * At each destination, for any two of one class and over any time, what they were given differs by no
  * more than Li/wi + Lj/wj recipients, L the largest entry, while no connection is lacking. Where connections
  * are short, and those of before are over, each holds at most 1/wi and one of the least weight more for its
- * weight than any other, whichever destinations it has mail for, and likewise where destinations with different
- * hosts share the lane of a site; where there are more flows than connections,
+ * weight than any other, whichever destinations it has mail for; where there are more flows than connections,
  * each has them in turn by its weight; and urgent mail has the next one, whoever has the turn at its
- * destination. A class has its floor.
+ * destination. A class has its floor. Where destinations with different hosts share the lane of a site, the bound
+ * of a destination holds there for all of them together, whoever has mail elsewhere and holds connections for it.
  *
  * Both may bind: then the bound at a destination holds while it lacks no connection, and again once its window
  * was full. */
@@ -27,10 +27,15 @@
 #define BACKLOG      3 /* messages of a flow that wait for each destination */
 #define ROUNDING     1e-4
 #define ANYWHERE     UINT32_MAX
+#define GOES_ON      8 /* recipients */
+#define ELSEWHERE                                                                                  \
+    (DESTINATIONS - 1) /* the destination that is not of the site, where most of them are */
+#define LANE_PLACE DESTINATIONS /* what was given at all destinations of the site */
+#define PLACES     (DESTINATIONS + 1)
 
 /* What is lacking: windows, or connections alone, or so much that not every flow can have one, or now windows
- * and now connections, or the window of a site. */
-enum limit { WINDOWS, CONNECTIONS, CROWD, BOTH, LANE };
+ * and now connections, or the window of a site, alone or beside a destination that is none of it. */
+enum limit { WINDOWS, CONNECTIONS, CROWD, BOTH, SITE };
 
 struct flow_model {
     struct sched_flow_key key;
@@ -38,14 +43,15 @@ struct flow_model {
     uint32_t largest;
     uint32_t places; /* a bit for each destination that it has mail for */
     uint32_t waiting[DESTINATIONS];
-    double given[DESTINATIONS]; /* recipients */
+    double given[PLACES]; /* recipients */
     int held;
 };
 
 /* What a destination lacks, as far as can be seen. */
 struct destination_model {
     int in_flight;
-    bool is_short; /* a connection, since its window was full last */
+    bool
+        is_short; /* a connection, since its window was full last; the site: not all have joined it */
 };
 
 struct message {
@@ -67,14 +73,18 @@ struct world {
     uint32_t flow_count, destination_count;
     struct flow_model flows[FLOWS];
     /* For each two of them and each destination: the least and the most of the difference so far. */
-    double least[FLOWS][FLOWS][DESTINATIONS], most[FLOWS][FLOWS][DESTINATIONS];
-    struct destination_model destinations[DESTINATIONS];
+    double least[FLOWS][FLOWS][PLACES], most[FLOWS][FLOWS][PLACES];
+    struct destination_model destinations[PLACES];
     int window, connections;
     struct flight flights[FLIGHTS];
     uint32_t flight_count, old_count;
     double given[SCHED_CLASSES], all;
     uint32_t spans;                /* that a destination was short and is not any more */
     bool checks_held, has_singles; /* the first flow has one message at a time */
+    bool is_site;                  /* all destinations but one are of one site */
+    bool are_scarce; /* some connection may have to end before another one is opened */
+    int depth;       /* entries on one connection; 0: one */
+    double lead;     /* recipients that whoever rides may be ahead */
 };
 
 static uint32_t draw(struct world *w, uint32_t below)
@@ -119,7 +129,8 @@ static void check_shares(struct world *w, uint32_t destination)
             }
             *least = difference < *least ? difference : *least;
             *most = difference > *most ? difference : *most;
-            REQUIRE(*most - *least <= a->largest / a->weight + b->largest / b->weight + ROUNDING);
+            REQUIRE(*most - *least <= (w->lead + a->largest) / a->weight +
+                                          (w->lead + b->largest) / b->weight + ROUNDING);
         }
     }
 }
@@ -138,7 +149,10 @@ static void deliver(struct world *w, const struct sched_action *a)
     w->given[f->key.class] += count;
     w->all += count;
     f->waiting[m->destination]--;
-    if (!w->checks_held) {
+    if (w->is_site && m->destination != ELSEWHERE) {
+        f->given[LANE_PLACE] += count;
+        check_shares(w, LANE_PLACE);
+    } else if (!w->checks_held && !w->is_site) {
         check_shares(w, m->destination);
     }
     if (!w->has_singles || f != w->flows) {
@@ -171,13 +185,14 @@ static void resolve(struct world *w, struct sched_destination *d)
     struct slice name = sched_destination_name(d);
     struct sched_server server = {.key_len = 1, .families = 1};
     server.key[0] = (uint8_t)name.data[0];
-    const struct sched_hosts_result r = {.destination = d,
-                                         .resolution = SCHED_RESOLVED,
-                                         .hosts = w,
-                                         .expires = USEC_NEVER,
-                                         .site = SLICE("site"),
-                                         .servers = &server,
-                                         .server_count = 1};
+    const struct sched_hosts_result r = {
+        .destination = d,
+        .resolution = SCHED_RESOLVED,
+        .hosts = w,
+        .expires = USEC_NEVER,
+        .site = w->is_site && name.data[0] == 'd' ? SLICE("elsewhere") : SLICE("site"),
+        .servers = &server,
+        .server_count = 1};
     sched_resolved(w->sched, &r, w->now);
 }
 
@@ -209,8 +224,10 @@ static void report_one(struct world *w, uint32_t which)
     f.message->flow->held--;
     w->destinations[f.message->destination].in_flight--;
     w->old_count -= f.is_old;
-    const struct sched_outcome o = {
-        .entry = f.entry, .feedback = SCHED_POSITIVE, .connection_open = draw(w, 2) == 0};
+    const struct sched_outcome o = {.entry = f.entry,
+                                    .feedback = SCHED_POSITIVE,
+                                    .connection_open = w->depth > 0 || draw(w, 2) == 0,
+                                    .depth = (uint16_t)w->depth};
     sched_report(w->sched, &o, w->now);
 }
 
@@ -256,14 +273,16 @@ static void begin(struct world *w, enum limit what)
         int all = (int)w->destination_count * c.initial_destination_concurrency;
         c.process_limit = 1 + (int)draw(w, all > 1 ? (uint32_t)all - 1 : 1);
     }
-    if (what == LANE) {
+    w->is_site = what == SITE;
+    if (what == SITE) {
+        c.pipeline_depth = w->depth > 0 ? w->depth : 1;
         c.must_resolve = true; /* to a host of its own each, at one site */
         c.initial_destination_concurrency = c.destination_concurrency_limit =
-            2 + (int)draw(w, FLIGHTS / 2);
+            2 + (int)draw(w, w->are_scarce ? FLIGHTS / 2 - 1 : 5);
         c.process_limit = FLIGHTS;
         w->destination_count = DESTINATIONS;
     }
-    w->checks_held = what == CONNECTIONS || what == CROWD || what == LANE;
+    w->checks_held = what == CONNECTIONS || what == CROWD;
     w->window = c.initial_destination_concurrency;
     w->connections = c.process_limit;
     w->sched = sched_new(&c, &host, core_shell_release_hosts, 0);
@@ -294,6 +313,7 @@ static void run(struct world *w)
     fill(w);
     uint32_t checks = 0;
     for (uint32_t step = 0; step < STEPS; step++) {
+        w->destinations[LANE_PLACE].is_short = step == 0;
         pull(w);
         if (step == 0) {
             mark_old(w); /* all are taken now */
@@ -417,15 +437,40 @@ static void check_turns(struct world *w, const double *before)
     }
 }
 
-/* Each has a destination of its own, all of one site: what they wait for is its lane. */
-static void lane_is_shared(struct world *w)
+/* At a site whose destinations have different hosts: each has mail for one of them or for more, and some for a
+ * destination elsewhere, where they hold connections besides. Where connections are scarce, who had one that
+ * became idle goes on with it while it is not ahead by more than GOES_ON. */
+static void share_site(struct world *w)
 {
-    begin(w, LANE);
-    w->flow_count = 2 + draw(w, DESTINATIONS - 1);
+    w->flow_count = 2 + draw(w, FLOWS - 1);
     for (uint32_t i = 0; i < w->flow_count; i++) {
-        add_tenant(w, i, true);
+        uint32_t weight = 1 + draw(w, 10), first = draw(w, ELSEWHERE);
+        w->flows[i] = (struct flow_model){.key = {SCHED_NORMAL, i, 0},
+                                          .weight = weight,
+                                          .largest = 1 + draw(w, LARGEST),
+                                          .places = 1U << first | draw(w, 1U << DESTINATIONS)};
+        submit(w, &w->flows[i], first);
+        sched_tenant_weight(w->sched, i, (uint16_t)weight, 0);
     }
     run(w);
+}
+
+static void site_is_shared(struct world *w)
+{
+    w->are_scarce = draw(w, 2) == 0;
+    begin(w, SITE);
+    w->lead = w->are_scarce ? GOES_ON : 0;
+    share_site(w);
+}
+
+/* The same on connections that carry several entries, and never become idle while there is mail for them: who rides
+ * is no further ahead of any other than by four times what all can carry. */
+static void rides_are_shared(struct world *w)
+{
+    w->depth = 2 + (int)draw(w, 3);
+    begin(w, SITE);
+    w->lead = 4.0 * w->depth * w->window + GOES_ON;
+    share_site(w);
 }
 
 /* More flows than connections, each with a destination of its own; deliveries end in the order in which they
@@ -503,12 +548,11 @@ static void floors_hold(struct world *w)
 int main(int argc, char **argv)
 {
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-    uint64_t runs = argc > 2 ? strtoull(argv[2], NULL, 10) : 210;
+    uint64_t runs = argc > 2 ? strtoull(argv[2], NULL, 10) : 240;
     uint64_t spans = 0;
-    static void (*const scenes[])(struct world *) = {tenants_share, connections_are_shared,
-                                                     floors_hold,   urgent_is_next,
-                                                     both_bind,     crowd_is_served,
-                                                     lane_is_shared};
+    static void (*const scenes[])(struct world *) = {
+        tenants_share, connections_are_shared, floors_hold,    urgent_is_next,
+        both_bind,     crowd_is_served,        site_is_shared, rides_are_shared};
     for (uint64_t i = seed; i < seed + runs; i++) {
         static struct world w;
         w = (struct world){.random = (i * UINT64_C(0x9e3779b97f4a7c15)) | 1};
