@@ -222,6 +222,21 @@ static int leave_unsigned(struct message *m)
     return 0;
 }
 
+/* What the next one is made of was written by other threads: it comes into this processor's cache while a
+ * key signs for the one before. */
+static void fetch_next(const struct submission *one)
+{
+    enum { LINES = 16 }; /* most headers are shorter */
+    const struct message *m = one->message;
+    struct slice body;
+    __builtin_prefetch(m->signing);
+    if (message_body(m, &body)) {
+        for (size_t at = 0; at < LINES * (size_t)CACHE_LINE && at < body.len; at += CACHE_LINE) {
+            __builtin_prefetch(body.data + at);
+        }
+    }
+}
+
 /* returns  false: the spool cannot be read for now, and nothing has happened */
 static bool pass_on(struct signer *s, struct line *line) ON_ROLE(s->post)
 {
@@ -232,6 +247,9 @@ static bool pass_on(struct signer *s, struct line *line) ON_ROLE(s->post)
     bool is_done = m->signing != NULL && m->signing->is_done;
     struct settings *settings = settings_get(settings_of(s->engine));
     int err = 0;
+    if (one->next != NULL) {
+        fetch_next(one->next);
+    }
     if (!is_done) {
         const struct seal_job job = {settings, m, one->transport, clock_wall()};
         err = settings->keys == NULL ? leave_unsigned(m)
