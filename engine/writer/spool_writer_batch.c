@@ -310,10 +310,12 @@ static void announce_absorbed(void *ctx, uint32_t flow, uint64_t place)
     letter_put_queued(w->to_activator, flow, place);
 }
 
+/* The part leaves the batch. */
 static void give_memory_back(struct spool_writer *w, const struct intake *in)
 {
-    atomic_fetch_sub_explicit(&w->engine->intake_bytes, in->body.len + in->packed.len,
-                              memory_order_relaxed);
+    size_t bytes = in->body.len + in->packed.len;
+    atomic_fetch_sub_explicit(&w->engine->intake_bytes, bytes, memory_order_relaxed);
+    w->batch_bytes -= bytes;
 }
 
 static void answer(struct spool_writer *w, struct intake *in, int err)
@@ -367,7 +369,6 @@ static void answer_parts(struct spool_writer *w, bool is_journal)
         answer(w, in, in->error);
     }
     w->part_count = 0;
-    w->batch_bytes = 0;
 }
 
 /* What the transaction under way has taken so far is the same with or without this: the journal is a
@@ -470,7 +471,6 @@ void spool_writer_refuse_parts(struct spool_writer *w, int err)
         answer(w, w->parts[i], err);
     }
     w->part_count = 0;
-    w->batch_bytes = 0;
     suppressor_refuse(&w->suppressor, err, spool_writer_to_http(w));
     hearings_answer(&w->hearings, err, w->to_workers);
 }

@@ -193,3 +193,18 @@ def test_many_clients(place, seed):
             assert before <= limit
     until(lambda: counted(daemon) == limits, 'all that fits')
     assert codes == {250, 452}
+
+
+def test_refused_mail_takes_no_room_of_a_batch(place):
+    """Many a message refused by the writer alone, with nothing to commit between them: others go on."""
+    daemon = place.sluice(listener={'tenant': 'house'}, tenants={'house': {'queue_limit': 1}}, transports=HOLD)
+    clients = [Client(daemon) for _ in range(140)]
+    for client in clients:
+        client.ehlo()
+        client.mail(FROM, ['a@a.test'])  # while there is room
+    clients.pop().data(message())
+    until(lambda: counted(daemon) == {'house': 1}, 'the tables')
+    for client in clients:
+        client.data(message(text=('x' * 62 + '\r\n') * 1000), 452)
+        client.close()
+    inject(daemon, 'other').expect(202)
