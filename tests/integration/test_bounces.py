@@ -1,5 +1,7 @@
 """Mail that cannot be delivered: retries, warnings, expiry, and the reports that senders get."""
 import datetime
+import threading
+import time
 from email.utils import parsedate_to_datetime
 
 import pytest
@@ -7,8 +9,10 @@ import pytest
 from support import exposition
 from support.api import get
 from support.client import Client, message, submit
+from support.injection import post
 from support.peer import Peer
 from support.report import Report
+from support.smtp_sink import SmtpSink
 from support.wait import until
 
 REFUSE = 'plain\nexpect MAIL\nsend 250 ok\nexpect RCPT\nsend 550 5.1.1 no such user\nclose'
@@ -336,3 +340,28 @@ def test_tenants_without_notices(place):
     daemon.wait_empty()
     assert sorted(m.recipients[0] for m in receiver.messages) == \
         ['b@back.test', 'c@back.test', 'f@back.test']
+
+
+def test_reports_while_mail_comes(place):
+    """New mail is answered while a transaction is open that has reports in it: none of them is passed over."""
+    def stream():
+        with Client(daemon) as client:
+            client.ehlo()
+            while not is_enough.is_set():
+                client.mail('me@back.test', ['you@good.test'])
+                client.data(message())
+
+    is_enough = threading.Event()
+    refuser, taker = place.keep(SmtpSink('-f', 'rcpt')), place.keep(SmtpSink())
+    daemon = place.sluice(routes={'x.test': ('smtp', refuser.nexthop), '*': ('smtp', taker.nexthop)})
+    clients = [threading.Thread(target=stream) for _ in range(4)]
+    for client in clients:
+        client.start()
+    body = {'from': 'me@back.test', 'text': 'x\n', 'recipients': ['nobody@x.test']}
+    for _ in range(8):
+        post(daemon, {'messages': [body] * 100}).expect(202)
+        time.sleep(.1)
+    is_enough.set()
+    for client in clients:
+        client.join()
+    daemon.wait_empty()
