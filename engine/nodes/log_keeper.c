@@ -171,6 +171,11 @@ static int begin_epoch(struct log_keeper *k, uint16_t number)
     err = err != 0 ? err : log_owner_last_epoch(k->module, k->log, &state, &last);
     err =
         err != 0 ? err : log_owner_begin(k->node.module, client, number, may_create, last, &owner);
+    if (err == ERR_LOCKED && owner.is_adopted) {
+        /* Who stood still behind the look at the key made the stream when its log was over. */
+        int failed = log_owner_drop_empty(k->module, k->log);
+        err = failed != 0 ? failed : err;
+    }
     if (err == ERR_LOCKED) {
         k->is_ended = true;
         node_lease_taken(k->node.lease, owner.holder);

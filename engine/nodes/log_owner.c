@@ -126,6 +126,16 @@ int log_owner_last_epoch(const struct cluster_log_module *m, struct cluster_log 
     return err;
 }
 
+int log_owner_drop_empty(const struct cluster_log_module *m, struct cluster_log *log)
+{
+    struct cluster_log_state state;
+    int err = m->look(log, &state);
+    if (err == 0 && state.last == 0) {
+        err = m->remove(log);
+    }
+    return err == ERR_MISSING ? 0 : err;
+}
+
 int log_owner_reserve(const struct cluster_module *m, struct cluster_client *client,
                       uint16_t number)
 {

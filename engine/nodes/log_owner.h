@@ -45,6 +45,10 @@ MUST_USE int log_owner_get(const struct cluster_module *m, struct cluster_client
 MUST_USE int log_owner_last_epoch(const struct cluster_log_module *m, struct cluster_log *log,
                                   const struct cluster_log_state *state, uint64_t *ret);
 
+/* Remove the stream of a log whose key says that it was adopted, unless it has, or had, a frame. Nobody else
+ * may write to it, and nobody looks for it any more. errors: of the module */
+MUST_USE int log_owner_drop_empty(const struct cluster_log_module *m, struct cluster_log *log);
+
 /* Make the key of a spool that never had a log, before its stream: else nobody would know whose it is
  * when the spool dies between the two. errors: ERR_AGAIN: there is one; of the module */
 MUST_USE int log_owner_reserve(const struct cluster_module *m, struct cluster_client *client,

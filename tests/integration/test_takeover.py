@@ -16,6 +16,7 @@ from support.client import Client, message, submit
 from support.nats import HASTE, NatsClient, NatsCluster, section
 from support.tools import Account, Sink, Source
 from support.wait import until
+from support.wire import Wire
 from test_crash import FLOWS, LISTENER, LOAD, SEED, TENANTS
 from test_log import lose_spool, wait_open
 
@@ -525,6 +526,41 @@ def test_log_never_made(nodes, nats):
     lose_spool(a)
     until(lambda: owner(nats, number) == f'1 2 {number_of(b, "b")} adopted', lambda: f'{owner(nats, number)}\n{b.log()}', 30)
     assert takeover_of(b)['messages'] == 0 and 'lost log' not in b.log()
+
+
+class StoppingWire(Wire):
+    """Its node stands still as soon as it has asked for the stream of its log, and the question waits that long."""
+
+    daemon = None
+
+    def _passes(self, way, data):
+        if self.daemon is not None and way == 'up' and b'STREAM.CREATE.SLUICE_LOG_' in data:
+            self.daemon.signal(signal.SIGSTOP)
+            self.held.add('up')
+            self.daemon = None
+
+
+def test_log_made_too_late(nodes, nats, place):
+    """A node that stands still before its log is made, until others have ended what there was of it, leaves no stream that is
+    nobody's."""
+    a, b = nodes('a'), nodes('b')
+    start_all(b)
+    wires = [place.keep(StoppingWire(server.port)) for server in nats.servers]
+    for wire in wires:
+        wire.daemon = a
+    a.cluster['servers'] = [wire.url for wire in wires]
+    a.write_config()
+    a.start(wait=False)
+    until(lambda: any(wire.held for wire in wires), a.log)
+    number = number_of(b, 'a')
+    until(lambda: owner(nats, number) == f'1 2 {number_of(b, "b")} adopted', lambda: f'{owner(nats, number)}\n{b.log()}', 30)
+    for wire in wires:
+        wire.daemon = None
+        wire.mend()
+    a.signal(signal.SIGCONT)
+    until(lambda: number_of(b, 'a') != number, a.log, 30)
+    wait_open(a)
+    assert set(logs(nats)) == {f'SLUICE_LOG_{number_of(b, name)}' for name in 'ab'}, a.log()
 
 
 def test_newer_frames(nodes, nats):

@@ -110,12 +110,57 @@ static void a_newer_version_is_no_void_frame(void **state)
     assert_int_equal(log_owner_last_epoch(&module, NULL, &log, &epoch), -EPROTONOSUPPORT);
 }
 
+static struct {
+    struct cluster_log_state state;
+    int look, remove; /* what they return */
+    unsigned removed;
+} stream;
+
+static int look_at_stream(struct cluster_log *l, struct cluster_log_state *ret)
+{
+    *ret = stream.state;
+    return stream.look;
+}
+
+static int remove_stream(struct cluster_log *l)
+{
+    stream.removed++;
+    return stream.remove;
+}
+
+static void only_an_empty_stream_is_dropped(void **state)
+{
+    static const struct {
+        struct cluster_log_state is;
+        int look, remove, expected;
+        unsigned removed;
+    } cases[] = {
+        {{.first = 1, .last = 0}, 0, 0, 0, 1},
+        {{.first = 1, .last = 0}, 0, ERR_MISSING, 0, 1}, /* others were faster */
+        {{.first = 1, .last = 0}, 0, -ETIMEDOUT, -ETIMEDOUT, 1},
+        {{.first = 1, .last = 0}, -ETIMEDOUT, 0, -ETIMEDOUT, 0},
+        {{.first = 1, .last = 0}, ERR_MISSING, 0, 0, 0},
+        {{.first = 1, .last = 1}, 0, 0, 0, 0},
+        {{.first = 9, .last = 8}, 0, 0, 0, 0}, /* it had frames, which were purged */
+    };
+    const struct cluster_log_module module = {.look = look_at_stream, .remove = remove_stream};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        stream.state = cases[i].is;
+        stream.look = cases[i].look;
+        stream.remove = cases[i].remove;
+        stream.removed = 0;
+        assert_int_equal(log_owner_drop_empty(&module, NULL), cases[i].expected);
+        assert_int_equal(stream.removed, cases[i].removed);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(what_is_none_is_refused),
         cmocka_unit_test(a_newer_version_is_no_void_frame),
+        cmocka_unit_test(only_an_empty_stream_is_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
