@@ -340,7 +340,8 @@ static bool is_late(void *ctx, uint16_t number)
         }
         is_seen = is_seen || v->entry.number == number;
     }
-    return is_seen || unseen_numbers_meet(&n->unseen, number, n->ear.heard, cluster_clock());
+    return is_seen || unseen_numbers_meet(&n->unseen, number, atomic_load(&n->overlooked),
+                                          n->ear.heard, cluster_clock());
 }
 
 /* A put of our entry was acknowledged that was sent then. */

@@ -4,7 +4,8 @@
 
 #include "engine/cluster/member.h"
 
-bool unseen_numbers_meet(struct unseen_numbers *u, uint16_t number, usec_t heard, usec_t now)
+bool unseen_numbers_meet(struct unseen_numbers *u, uint16_t number, usec_t overlooked, usec_t heard,
+                         usec_t now)
 {
     size_t i = 0;
     while (i < u->count && u->all[i].number != number) {
@@ -13,5 +14,9 @@ bool unseen_numbers_meet(struct unseen_numbers *u, uint16_t number, usec_t heard
     if (i == u->count && i < UNSEEN_NUMBERS_MAX) {
         u->all[u->count++] = (struct unseen_number){number, now};
     }
-    return i < UNSEEN_NUMBERS_MAX && heard - u->all[i].since >= MEMBER_LATE_AFTER;
+    if (i == UNSEEN_NUMBERS_MAX) {
+        return false;
+    }
+    usec_t since = u->all[i].since > overlooked ? u->all[i].since : overlooked;
+    return heard - since >= MEMBER_LATE_AFTER;
 }

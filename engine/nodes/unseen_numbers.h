@@ -21,9 +21,13 @@ struct unseen_numbers {
     size_t count;
 };
 
-/* Something of the number is met now. Whether that began as long before `heard` (of member_ear) as a node takes to
- * be late: its entry may be on its way to us. Always false for those beyond UNSEEN_NUMBERS_MAX. */
-MUST_USE bool unseen_numbers_meet(struct unseen_numbers *u, uint16_t number, usec_t heard,
-                                  usec_t now);
+/* Something of the number is met now. Whether its node counts as late: since it was met first, its entry may have been
+ * on its way to us, and a node that was overlooked may have that number. Always false for those beyond
+ * UNSEEN_NUMBERS_MAX.
+ *
+ * overlooked  when an entry was told last that cannot be read, or has no room; 0: never
+ * heard       of member_ear */
+MUST_USE bool unseen_numbers_meet(struct unseen_numbers *u, uint16_t number, usec_t overlooked,
+                                  usec_t heard, usec_t now);
 
 #endif
