@@ -20,17 +20,21 @@
 
 #include <errno.h>
 #include <nats/nats.h>
+#include <openssl/ssl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
 enum {
     NAME_SIZE = 64,
     WATCH_LOOK_MS = 200, /* how soon a watch sees that it is to end */
     RECONNECT_MS = 250,
-    PING_MS = 2000, /* a server that is silent for two of them is taken for lost */
+    PING_MS = 2000,        /* a server that is silent for two of them is taken for lost */
+    HANDSHAKE_SECONDS = 2, /* of TLS: that a server may say nothing */
 };
 
 struct bucket {
@@ -104,9 +108,51 @@ static void on_error(natsConnection *connection, natsSubscription *sub, natsStat
 {
 }
 
+/* libnats does the handshake on a blocking socket and without a bound: a server that asks for it and then says
+ * nothing would keep the caller for good, and whoever waits for that thread. Sockets and contexts are
+ * libnats's own, so each context that is made while we set its options gets this, which libssl calls. */
+static _Thread_local bool is_context_ours;
+static pthread_once_t contexts_are_seen = PTHREAD_ONCE_INIT;
+
+static void bound_handshake(const SSL *ssl, int where, int result)
+{
+    const struct timeval most = {.tv_sec = HANDSHAKE_SECONDS};
+    if ((where & SSL_CB_HANDSHAKE_START) != 0) { /* afterwards the socket does not block */
+        (void)setsockopt(SSL_get_fd(ssl), SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most));
+        (void)setsockopt(SSL_get_fd(ssl), SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most));
+    }
+}
+
+static void see_context(void *context, void *data, CRYPTO_EX_DATA *all, int index, long number,
+                        void *closure)
+{
+    if (is_context_ours) {
+        SSL_CTX_set_info_callback(context, bound_handshake);
+    }
+}
+
+static void see_contexts(void)
+{
+    (void)SSL_CTX_get_ex_new_index(0, NULL, see_context, NULL,
+                                   NULL); /* fails for want of memory only */
+}
+
+/* Also where TLS is not configured, as libnats then uses it when the server asks. */
+static natsStatus make_context(natsOptions *o)
+{
+    (void)pthread_once(&contexts_are_seen, see_contexts); /* cannot fail */
+    is_context_ours = true;
+    natsStatus s = natsOptions_SkipServerVerification(o, false); /* as it is; makes the context */
+    is_context_ours = false;
+    return s;
+}
+
 static natsStatus set_tls(natsOptions *o, const struct cluster_options *from)
 {
-    natsStatus s = NATS_OK;
+    natsStatus s = make_context(o);
+    if (s != NATS_OK) {
+        return s;
+    }
     if (from->tls_ca_file != NULL || from->tls_certificate != NULL) {
         s = natsOptions_SetSecure(o, true);
     }

@@ -9,6 +9,7 @@ import pytest
 from support import api
 from support.certificates import Authority
 from support.client import message, submit
+from support.listening_server import ListeningServer
 from support.nats import NatsCluster, section
 from support.nats_account import Account
 from support.wait import until
@@ -125,3 +126,53 @@ def test_who_was_refused_for_a_while_comes_back(place, world, what):
         daemon.wait_event('Delivery', f'{what}{i}@back.test')
     assert all(daemon.stop() == 0 for daemon in daemons)
     world.restart(world.account, world.authority)
+
+
+class Mute(ListeningServer):
+    """A server that asks for TLS, and then reads all and says nothing any more. kept: how often it heard a greeting"""
+
+    INFO = {'server_id': 'mute', 'server_name': 'mute', 'version': '2.12.0', 'proto': 1, 'headers': True, 'jetstream': True,
+            'max_payload': 1 << 20, 'tls_required': True}
+
+    def __init__(self, port=0):
+        self.kept = 0
+        super().__init__(port=port)
+
+    def _serve(self, sock, peer):
+        try:
+            sock.sendall(b'INFO ' + json.dumps(self.INFO).encode() + b'\r\n')
+            self.kept += bool(sock.recv(65536))  # a greeting
+            while sock.recv(65536):
+                pass
+        except OSError:
+            pass
+        sock.close()
+
+
+@pytest.mark.parametrize('tls', [True, False])
+def test_server_that_is_silent_after_it_asked_for_tls(place, world, tls):
+    """Neither `check` nor the daemon's end waits for it, also where the node was in the cluster before."""
+    mute = Mute()
+    place.keep(mute)
+    way = world.right if tls else {'credentials': world.right['credentials']}
+    daemon = place.sluice(cluster=section('waits', world.nats, **way, servers=[f'nats://127.0.0.1:{mute.port}'], log=True))
+    until(lambda: mute.kept > 0, daemon.log, 20)
+    done = daemon.command('check', timeout=30)
+    assert done.returncode != 0 and b'does not let this node in' in done.stdout + done.stderr
+    assert daemon.command('cluster', timeout=10).returncode == 0
+    assert daemon.stop(30) == 0
+
+
+def test_server_that_becomes_silent_when_it_asked_for_tls(place, world):
+    daemon = place.sluice(cluster=section('waits-later', world.nats, **world.right, log=True))
+    server = world.nats.servers[0]
+    until(lambda: 'log: it works' in daemon.log(), daemon.log, 20)
+    server.kill()
+    mute = Mute(server.port)
+    try:
+        until(lambda: mute.kept > 3, daemon.log, 30)
+        assert daemon.stop(30) == 0
+    finally:
+        mute.close()
+        server.start()
+        world.nats.wait_ready()
