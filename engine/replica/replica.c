@@ -323,21 +323,27 @@ void replica_begin(struct replica *r, bool is_idle)
     }
 }
 
+/* Under lock. The epoch that the batch was begun in has not ended. */
+static bool is_current(const struct replica *r)
+{
+    return r->is_open && r->epoch.epoch == r->seen_epoch;
+}
+
 int replica_note(struct replica *r, struct spool_txn *t)
 {
-    r->will_have_note = r->is_retelling;
-    if (!r->is_retelling) {
-        return r->has_note ? spool_forget_retold(t) : 0;
-    }
-    r->noted = r->told;
     struct spool_retold now = {
         .start = r->start, .after = spool_retelling_done(&r->at), .told = r->told};
     (void)pthread_mutex_lock(&r->lock);
+    r->will_have_note = r->is_retelling && is_current(r); /* else it was told to another stream */
     now.made = r->epoch.made;
     now.epoch = r->epoch.epoch;
     now.serial = r->serial;
     now.place = r->place;
     (void)pthread_mutex_unlock(&r->lock);
+    if (!r->will_have_note) {
+        return r->has_note ? spool_forget_retold(t) : 0;
+    }
+    r->noted = r->told;
     return spool_put_retold(t, &now);
 }
 
@@ -358,7 +364,7 @@ static bool is_acknowledged(struct replica *r)
     struct timespec end = time_after(REPLICA_PATIENCE);
     int timed_out = 0;
     (void)pthread_mutex_lock(&r->lock);
-    bool is_open = r->is_open && r->epoch.epoch == r->seen_epoch;
+    bool is_open = is_current(r);
     r->under_way = is_open ? r->filled : 0;
     (void)pthread_mutex_unlock(&r->lock);
     if (is_open) {
@@ -373,7 +379,7 @@ static bool is_acknowledged(struct replica *r)
             timed_out = 0;
         }
     }
-    bool is_done = is_open && r->under_way == 0 && r->is_open && r->epoch.epoch == r->seen_epoch;
+    bool is_done = is_open && r->under_way == 0 && is_current(r);
     r->figures.waited += clock_mono() - begun;
     r->figures.batches += is_done ? 1 : 0;
     r->figures.frames += is_done ? r->filled : 0;
@@ -383,6 +389,15 @@ static bool is_acknowledged(struct replica *r)
     (void)pthread_mutex_unlock(&r->lock);
     r->seen_serial += is_done ? r->filled : 0; /* another batch may follow in the same pass */
     return is_done;
+}
+
+/* A batch of which the log hears nothing; it may be the last of a retelling. */
+static bool is_in_epoch(struct replica *r)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    bool is = is_current(r);
+    (void)pthread_mutex_unlock(&r->lock);
+    return is;
 }
 
 /* All mail has been told of since the retelling began. */
@@ -412,7 +427,7 @@ int replica_ship(struct replica *r)
     if (r->error != 0) {
         return r->error;
     }
-    if (r->filled > 0 && !is_acknowledged(r)) {
+    if (r->filled > 0 ? !is_acknowledged(r) : !is_in_epoch(r)) {
         replica_doubt(r);
         return ERR_CLOSED;
     }

@@ -344,6 +344,41 @@ static void a_retelling_that_the_log_has_lost_begins_anew(void **state)
     assert_false(is_retelling());
 }
 
+/* The last piece of a retelling may say nothing. When the epoch ends in front of it, with its stream perhaps, the
+ * next one has none of what was told: nothing is noted, nor purged. */
+static void an_epoch_that_ends_before_an_empty_piece(void **state)
+{
+    struct spool_retold noted;
+    struct replica_view view;
+    for (int i = 0; i < 2;
+         i++) { /* i: whether it is committed first, as after a commit that failed */
+        wait_ready();
+        replica_begin(keeper.replica, false);
+        assert_int_equal(replica_ship(keeper.replica), 0);
+        replica_committed(keeper.replica, true);
+        assert_true(is_retelling());
+        replica_begin(keeper.replica, true);
+        replica_close(keeper.replica);
+        begin_epoch(false);
+        struct spool_txn *t = begin();
+        assert_int_equal(replica_note(keeper.replica, t), 0);
+        if (i == 1) {
+            assert_int_equal(spool_commit(t), 0);
+        }
+        assert_int_equal(replica_ship(keeper.replica), ERR_CLOSED);
+        if (i == 0) {
+            spool_abort(t);
+        }
+        assert_int_equal(spool_reader_begin(reader), 0);
+        assert_int_equal(spool_read_retold(reader, &noted), ERR_MISSING);
+        spool_reader_end(reader);
+        replica_look(keeper.replica, &view);
+        assert_int_equal(view.retellings, 0);
+        wait_ready();
+        assert_false(replica_is_sure(keeper.replica));
+    }
+}
+
 /* A doubt begins the retelling anew only where that has room; else the log would stay as long as it is. */
 static void a_doubt_leaves_no_full_log(void **state)
 {
@@ -509,6 +544,8 @@ int main(void)
                                         teardown_replica),
         cmocka_unit_test_setup_teardown(a_retelling_that_the_log_has_lost_begins_anew,
                                         setup_replica, teardown_replica),
+        cmocka_unit_test_setup_teardown(an_epoch_that_ends_before_an_empty_piece, setup_replica,
+                                        teardown_replica),
         cmocka_unit_test_setup_teardown(a_doubt_leaves_no_full_log, setup_replica,
                                         teardown_replica),
         cmocka_unit_test_setup_teardown(an_epoch_that_ends_takes_its_batch_along, setup_replica,
