@@ -458,6 +458,7 @@ static void publish(struct nodes *n)
     v->joined = n->is_joined && v->joined == 0 ? clock_wall() : v->joined;
     v->joined = n->is_joined ? v->joined : 0;
     v->is_joined = n->is_joined;
+    v->heard = n->ear.heard;
     v->count = n->seen_count;
     for (size_t i = 0; i < n->seen_count; i++) {
         v->nodes[i] = n->seen[i].view;

@@ -50,6 +50,7 @@ struct nodes_view {
     bool is_connected;
     bool is_joined; /* its entry was put, and no other process says that it is this node */
     usec_t joined;  /* wall: since when; 0: it is not */
+    usec_t heard;   /* cluster's clock: what was said until then was heard (member.h) */
     char server[CLUSTER_DESCRIPTION_SIZE]; /* that it is connected to, or why to none */
     char refusal[300];                     /* why it does not join; "": nothing speaks against it */
     uint64_t puts, failed_puts;
@@ -60,7 +61,8 @@ struct nodes_view {
     struct node_view nodes[NODES_MAX]; /* by name */
 };
 
-/* Who has a spool, as the nodes that were seen tell. Pure, as the next one.
+/* Who has a spool, as the nodes that were seen tell; nobody only while their entries are heard. Pure, as the
+ * next one.
  *
  * overlooked  when there last was a node that the view lacks; 0: never. It may have any spool that nobody
  *             else has

@@ -21,7 +21,8 @@ enum holder nodes_view_holder(const struct nodes_view *view, usec_t overlooked, 
             return v->state == MEMBER_GONE && !v->is_self ? HOLDER_GONE : HOLDER_RUNS;
         }
     }
-    bool is_blind = overlooked != 0 && now - overlooked < MEMBER_GONE_AFTER;
+    bool is_blind = (overlooked != 0 && now - overlooked < MEMBER_GONE_AFTER) ||
+                    now - view->heard >= MEMBER_LAPSED_AFTER;
     return is_blind ? HOLDER_UNKNOWN : HOLDER_NONE;
 }
 
