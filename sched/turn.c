@@ -552,13 +552,13 @@ static bool windows_are_full(const struct lane_set *set)
     return (set->mask & set->site->room) == 0;
 }
 
-/* Who has the next place at the lanes; NULL: nobody waits, or what is lacking is a slot, or a new connection that
- * none that is there would be worth. */
+/* Who has the next place at the lanes; NULL: nobody waits, or there are places and no party needs one, or what is
+ * lacking is a slot, or a new connection that none that is there would be worth. */
 static const struct share *first_behind(const struct sched *s, const struct turn *lanes)
 {
     const struct lane_set *set = lanes->set;
-    bool lacks_connects = !windows_are_full(set) && set->room == 0;
-    return lacks_connects || lanes->is_free ? NULL : turn_first_share(s, lanes);
+    bool is_no_place_lacking = !windows_are_full(set) && (set->room == 0 || set->seeking == 0);
+    return is_no_place_lacking || lanes->is_free ? NULL : turn_first_share(s, lanes);
 }
 
 static uint64_t least_tag(const struct sched *s, const struct turn *lanes)

@@ -22,7 +22,8 @@ struct driver {
     struct loan_of_owner owners[OWNERS];
     bool has_owners;
     bool has_flows;
-    bool is_ending; /* owners have what they ask for */
+    bool has_riders; /* few windows of one site, deep connections to several hosts of it */
+    bool is_ending;  /* owners have what they ask for */
     bool has_sites;
     bool is_kind; /* nothing fails any more: what waits must be selected */
     long objects, hosts;
@@ -35,6 +36,11 @@ static inline unsigned take(struct driver *d, unsigned below)
     return choices_take(&d->choices, below);
 }
 
+/* Any config. */
+void driver_configure(struct driver *d);
+/* What is changed of it for worlds in which flows wait for a place at the lanes of a site while others ride at
+ * its parties. */
+void driver_configure_riders(struct driver *d);
 /* Everything that can be checked at any time. */
 void driver_check(struct driver *d);
 /* Acts on what the core has decided already. */

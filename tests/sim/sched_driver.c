@@ -57,53 +57,6 @@ void driver_check(struct driver *d)
     sched_oracle_check(d->sched);
 }
 
-static struct sched_feedback take_feedback(struct driver *d)
-{
-    static const double bases[] = {1, 0.5, 0, 1.0 / 3};
-    return (struct sched_feedback){(enum sched_feedback_kind)take(d, 3), bases[take(d, 4)]};
-}
-
-static void configure(struct driver *d)
-{
-    struct sched_config *c = &d->config;
-    sched_config_defaults(c);
-    c->concurrency_feedback_rule = (enum sched_feedback_rule)take(d, 2);
-    c->initial_destination_concurrency = 1 + (int)take(d, 5);
-    c->destination_concurrency_limit = (int)take(d, 6);
-    c->destination_concurrency_positive_feedback = take_feedback(d);
-    c->destination_concurrency_negative_feedback = take_feedback(d);
-    c->destination_concurrency_failed_cohort_limit = (int)take(d, 4);
-    c->destination_recipient_limit = (int)take(d, 4);
-    c->destination_rate_delay = take(d, 4) == 0 ? 3 * USEC_PER_SEC : 0;
-    c->transport_rate_delay = take(d, 8) == 0 ? 2 * USEC_PER_SEC : 0;
-    c->delivery_slot_cost = (int)take(d, 6);
-    c->delivery_slot_loan = (int)take(d, 4);
-    c->delivery_slot_discount = (int)take(d, 3) * 50;
-    c->minimum_delivery_slots = (int)take(d, 3);
-    c->recipient_limit = (int)take(d, 30);
-    c->extra_recipient_limit = (int)take(d, 10);
-    c->recipient_refill_limit = 1 + (int)take(d, 6);
-    c->recipient_refill_delay = USEC_PER_SEC * (1 + take(d, 5));
-    c->message_recipient_limit = 1 + (int)take(d, 30);
-    c->message_recipient_minimum = 1 + (int)take(d, 5);
-    c->minimal_backoff_time = USEC_PER_SEC * (1 + take(d, 20));
-    c->process_limit = 1 + (int)take(d, CONNECTIONS);
-    c->connection_idle_limit = USEC_PER_SEC * take(d, 8);
-    c->must_resolve = take(d, 2) == 0;
-    c->unasked_selection = take(d, 2) == 0;
-    c->feedback_debug = take(d, 2) == 0;
-    c->pipeline_depth = take(d, 3) == 0 ? 1 : 1 + (int)take(d, 6);
-    c->connection_age_limit = take(d, 3) == 0 ? USEC_PER_SEC * take(d, 20) : 0;
-    c->connection_reuse_limit = take(d, 3) == 0 ? (int)take(d, 5) : 0;
-    c->host_concurrency_limit = take(d, 2) == 0 ? (int)take(d, 5) : 0;
-    c->max_message_concurrency = take(d, 4) == 0 ? (int)take(d, 4) : 0;
-    c->scale_max_concurrency = take(d, 4) == 0 ? (int)take(d, 4) : 0;
-    c->awaits_end = take(d, 2) == 0;
-    c->site_concurrency_limit = take(d, 4) == 0 ? (int)take(d, 6) : 0;
-    c->lane_memory = take(d, 2) == 0 ? USEC_PER_SEC * take(d, 100) : 0;
-    c->scheduler = take(d, 2) == 0 ? (enum sched_scheduler)take(d, 3) : SCHED_BY_PREEMPTION;
-}
-
 static void submit(struct driver *d)
 {
     uint64_t id = d->mail.next_id;
@@ -260,7 +213,8 @@ static struct sched_outcome take_outcome(struct driver *d, const struct flight *
 {
     static const struct sched_reason reasons[] = {
         {"4.4.1", "refused"}, {"x", ""}, {"4.4444.1", "status too long"}};
-    unsigned kind = d->is_kind ? 7 : take(d, 8);
+    bool is_well = d->is_kind || (d->has_riders && take(d, 16) != 0);
+    unsigned kind = is_well ? 7 : take(d, 8);
     struct sched_outcome o = {
         .entry = f->entry,
         .feedback = kind < 2   ? SCHED_NEGATIVE
@@ -273,7 +227,8 @@ static struct sched_outcome take_outcome(struct driver *d, const struct flight *
         .server_notes = 1u << take(d, 4),
     };
     static const enum sched_feedback_sign slower[] = {SCHED_SLOWER, SCHED_NEUTRAL};
-    unsigned more = d->is_kind ? 0 : take(d, 16);
+    unsigned more = is_well ? 0 : take(d, 16);
+    o.depth = is_well && d->has_riders ? UINT16_MAX : o.depth;
     o.is_out_of_step = more == 1;
     if (f->place == FLIGHT_CARRIED && more > 8) {
         o.again = true;
@@ -286,7 +241,7 @@ static struct sched_outcome take_outcome(struct driver *d, const struct flight *
         o.throttled = more == 2;
         o.feedback = more == 2 ? slower[kind % 2] : o.feedback;
     }
-    o.connection_open = o.connection_open && !o.server_failed;
+    o.connection_open = (o.connection_open || (is_well && d->has_riders)) && !o.server_failed;
     o.connection_ends = d->config.awaits_end && !o.connection_open && take(d, 2) == 0;
     return o;
 }
@@ -315,6 +270,11 @@ static bool report(struct driver *d, unsigned which)
 
 static void take_servers(struct driver *d, struct flight_hosts *hosts)
 {
+    if (d->has_riders && take(d, 16) != 0) {
+        *hosts = (struct flight_hosts){.count = 1, .site = 1};
+        hosts->servers[0] = (struct sched_server){.key = {(uint8_t)take(d, 3)}, .key_len = 1};
+        return;
+    }
     *hosts = (struct flight_hosts){.count = take(d, 7)};
     hosts->site = d->has_sites ? take(d, SITES) : 0;
     hosts->tls = hosts->site > 0 && take(d, 4) == 0;
@@ -391,7 +351,8 @@ static void answer(struct driver *d, unsigned which)
     }
     struct question *asked = *q;
     *q = asked->next;
-    unsigned kind = d->is_kind ? 2 : take(d, 6);
+    bool is_found = d->is_kind || (d->has_riders && take(d, 16) != 0);
+    unsigned kind = is_found ? 2 : take(d, 6);
     struct sched_hosts_result r = {
         .destination = asked->destination,
         .resolution = kind == 0   ? SCHED_RESOLVE_SOFT
@@ -470,7 +431,10 @@ static void reconfigure(struct driver *d)
 {
     const struct sched_config old = d->config;
     driver_pull_pending(d);
-    configure(d);
+    driver_configure(d);
+    if (d->has_riders) {
+        driver_configure_riders(d);
+    }
     d->config.hold = d->sched->hold;
     d->fail_after = take(d, 8) == 0 ? (long)take(d, 4) : -1;
     int err = sched_reconfigure(d->sched, &d->config, d->now);
@@ -599,8 +563,28 @@ static void misc(struct driver *d)
     }
 }
 
+/* Much mail, and all questions answered. */
+static void step_of_riders(struct driver *d)
+{
+    submit(d);
+    answer_reads(d);
+    while (d->questions != NULL) {
+        answer(d, 0);
+    }
+    pull(d, take(d, 32));
+    for (unsigned i = take(d, 16); i > 0; i--) {
+        (void)report(d, take(d, 64)); /* there may be none */
+        pull(d, take(d, 3));
+    }
+    driver_check(d);
+}
+
 static void step(struct driver *d)
 {
+    if (d->has_riders && take(d, 8) != 0) {
+        step_of_riders(d);
+        return;
+    }
     switch (take(d, 16)) {
     case 13:
     case 14:
@@ -774,11 +758,16 @@ uint64_t sched_driver_run(const uint8_t *data, size_t size)
     struct driver *d = calloc(1, sizeof(*d));
     REQUIRE(d != NULL);
     d->choices = (struct choices){data, size, 0};
-    configure(d);
+    driver_configure(d);
     d->has_sites = take(d, 4) != 0;
     d->flights.has_terms = size % 3 == 0;
-    d->has_owners = take(d, 3) == 0;
     d->has_flows = size % 5 < 3;
+    d->has_riders = size % 10 == 1;
+    d->has_owners = take(d, 3) == 0 && !d->has_riders;
+    if (d->has_riders) {
+        driver_configure_riders(d);
+    }
+    d->has_sites = d->has_sites || d->has_riders;
     start(d);
     if (d->has_sites && take(d, 2) == 0) {
         lane_moves_set_sources(d);

@@ -5,6 +5,7 @@
 #include "sched/place/avoidance.h"
 #include "sched/terms.h"
 #include "sched/transport.h"
+#include "sched/turn.h"
 #include "tests/sim/require.h"
 
 static bool is_busy(const struct connection *c)
@@ -102,6 +103,16 @@ static bool has_open_host(const struct sched *s, const struct target *t)
     return is_found;
 }
 
+/* Nobody rides there: whoever would is too far ahead of those that wait for a place, which some connection that
+ * carries entries leaves. */
+static bool waits_for_others(const struct sched *s, const struct party *p)
+{
+    bool is_barred =
+        flows_take_turns(s) && p->turn != NULL && tree_node_is_linked(&p->turn->in_barred);
+    REQUIRE(!is_barred || p->site->busy > 0);
+    return is_barred;
+}
+
 /* Active with room, or idle. At a site, an idle one waits for a slot and for its host when a smaller
  * limit than there was leaves too many busy ones. */
 static bool has_connection(const struct sched *s, const struct target *t)
@@ -115,6 +126,7 @@ static bool has_connection(const struct sched *s, const struct target *t)
         has_room = has_room ||
                    (is_fit && !c->is_draining && c->in_flight > 0 && c->in_flight < depth_of(s, c));
     }
+    has_room = has_room && !waits_for_others(s, t->party);
     return has_room || (has_idle && has_window(s, t) &&
                         (t->party->site == NULL ||
                          (has_open_host(s, t) && count_busy(s) < s->config.process_limit)));
