@@ -123,16 +123,14 @@ static bool sign_all(struct message *message, const struct settings *settings, s
     buf_init(&first, 0);
     seal_init(&seal, NULL, NULL); /* what is in memory needs no reader */
     for (uint64_t i = 0; is_good && i < messages; i++) {
-        enum seal_result result;
-        uint32_t count = 0;
-        const struct seal_job job = {settings, message, 0, SIGNED_AT};
+        struct seal_job job = {.message = message};
         signing_free(message->signing);
         message->signing = signing_new();
         is_good = message->signing != NULL;
         if (is_good) {
             *message->signing = received;
-            is_good = seal_message(&seal, &job, &result, &count) == 0 && result == SEAL_SIGNED &&
-                      count == KEYS;
+            is_good = seal_messages(&seal, settings, &job, 1, SIGNED_AT) == 1 && job.err == 0 &&
+                      job.result == SEAL_SIGNED && job.signatures == KEYS;
         }
         if (i == 0) {
             buf_append_slice(&first, signing_fields(message->signing));

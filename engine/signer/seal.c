@@ -1,9 +1,9 @@
-/* Owns the way from a stored message to its signature fields. Called by signer.c.
+/* Owns the way from stored messages to their signature fields. Called by signer.c.
  *
  * The spool's pages and the content in memory are looked at first: the header is copied, and the body
  * hashed where its hash is not known (after a crash, or of a small message that waited in the tables).
  * Only then the pass is given up and keys sign, which takes most of a millisecond each; they need
- * nothing but the copy and the settings, to which there is a reference. */
+ * nothing but the drafts and the settings, to which there is a reference. */
 #include "engine/signer/seal.h"
 
 #include "base/error.h"
@@ -17,6 +17,7 @@
 #include "engine/signer/seal_field.h"
 #include "engine/state/settings.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,9 @@ void seal_init(struct seal *s, struct spool_reader *reader, const struct return_
     buf_init(&s->front, 0);
     buf_init(&s->header, SEAL_HEADER_MAX);
     buf_init(&s->out, SPOOL_SIGNING_FIELDS_MAX);
+    for (size_t i = 0; i < SEAL_JOBS_MAX; i++) {
+        buf_init(&s->drafts[i].text, SPOOL_SIGNING_FIELDS_MAX);
+    }
 }
 
 void seal_fini(struct seal *s)
@@ -36,6 +40,9 @@ void seal_fini(struct seal *s)
     buf_fini(&s->front);
     buf_fini(&s->header);
     buf_fini(&s->out);
+    for (size_t i = 0; i < SEAL_JOBS_MAX; i++) {
+        buf_fini(&s->drafts[i].text);
+    }
 }
 
 /* --- content ---------------------------------------------------------------------------------- */
@@ -212,50 +219,67 @@ static int put_front(struct seal *s)
     return s->front.failed ? -ENOMEM : dkim_header_parse(buf_slice(&s->front), &s->fields);
 }
 
-/* Each key signs the header with the fields that are written for it. errors: of dkim_sign */
-static int sign_by_all(struct seal *s, const struct key_choice *choice, const struct signing *g,
-                       usec_t now)
+/* What the keys are to sign: the header with the fields that are written for it. errors: of dkim_draft */
+static int draft_all(struct seal *s, const struct signing *g, usec_t now, struct seal_draft *to)
 {
     size_t written = s->front.len;
     int err = written == 0 ? 0 : put_front(s);
-    buf_clear(&s->out);
-    for (size_t i = 0; i < choice->count && err == 0; i++) {
-        const struct ring_key *k = choice->keys[i];
+    for (size_t i = 0; i < to->choice.count && err == 0; i++) {
+        const struct ring_key *k = to->choice.keys[i];
         struct dkim_terms terms = k->terms;
         terms.signed_at = (uint64_t)(now / USEC_PER_SEC);
         terms.expires_at =
             k->section->expire == 0 ? 0 : (uint64_t)((now + k->section->expire) / USEC_PER_SEC);
-        err = dkim_sign(k->key, &terms, &s->fields, g->hashes[terms.body], &s->out);
+        err = dkim_draft(k->key, &terms, &s->fields, g->hashes[terms.body], &to->text,
+                         to->keys[i].hash);
+        to->keys[i].end = to->text.len;
     }
     if (err == 0) {
-        buf_append_slice(&s->out, slice_to(buf_slice(&s->front), written));
-        err = s->out.failed ? ERR_LIMIT : 0;
+        buf_append_slice(&to->text, slice_to(buf_slice(&s->front), written));
+        err = to->text.failed ? ERR_LIMIT : 0;
     }
     return err;
 }
 
-/* Keys sign while the thread is in no pass. errors: -ENOMEM */
-static int make_fields(struct seal *s, const struct key_choice *choice, struct signing *g,
-                       usec_t now, enum seal_result *ret)
+/* Each key signs its draft. errors: of dkim_key_sign */
+static int sign_by_all(struct seal_draft *d)
 {
-    rcu_sleep();
-    int err = sign_by_all(s, choice, g, now);
-    rcu_awake();
-    if (err == ERR_LIMIT || err == ERR_MISSING) {
+    int err = 0;
+    for (size_t i = 0; i < d->choice.count && err == 0; i++) {
+        err = dkim_key_sign(d->choice.keys[i]->key, d->keys[i].hash, d->keys[i].signature,
+                            &d->keys[i].signature_len);
+    }
+    return err;
+}
+
+/* errors: -ENOMEM */
+static int make_fields(struct seal *s, const struct seal_draft *d, struct signing *g, usec_t now,
+                       enum seal_result *ret)
+{
+    struct slice text = buf_slice(&d->text);
+    size_t begin = 0;
+    buf_clear(&s->out);
+    for (size_t i = 0; i < d->choice.count; i++) {
+        buf_append(&s->out, text.data + begin, d->keys[i].end - begin);
+        dkim_put_signature(slice_make((const char *)d->keys[i].signature, d->keys[i].signature_len),
+                           &s->out);
+        begin = d->keys[i].end;
+    }
+    buf_append_slice(&s->out, slice_from(text, begin));
+    if (s->out.failed) {
         *ret = SEAL_SHAPE;
         return 0;
     }
-    char *fields = err == 0 ? slice_dup(buf_slice(&s->out)) : NULL;
+    char *fields = slice_dup(buf_slice(&s->out));
     if (fields == NULL) {
         return -ENOMEM;
     }
     g->fields = fields;
     g->fields_len = s->out.len;
-    g->mark = key_choice_mark(choice);
+    g->mark = key_choice_mark(&d->choice);
     g->signed_at = now;
-    g->expires = expiry_of(choice, now);
+    g->expires = expiry_of(&d->choice, now);
     g->is_stored = false;
-    *ret = SEAL_SIGNED;
     return 0;
 }
 
@@ -295,14 +319,15 @@ static unsigned forms_of_choice(const struct key_choice *choice)
     return forms;
 }
 
-/* All that needs the content. ret says whether there is something to sign, or why not.
+/* All that needs the content. job->result says whether there is something to sign, or why not.
  *
  * errors: -ENOMEM; of the spool; ERR_LIMIT: the header is too large */
-static int prepare(struct seal *s, const struct seal_job *job, struct key_choice *choice,
-                   enum seal_result *ret)
+static int read_message(struct seal *s, const struct settings *settings, usec_t now,
+                        struct seal_job *job, struct seal_draft *to)
 {
     struct from_domains from;
     struct message *m = job->message;
+    enum seal_result *ret = &job->result;
     int err = recall_signing(s, m);
     err = err != 0 ? err : copy_header(s, m);
     err = err != 0 ? err : dkim_header_parse(buf_slice(&s->header), &s->fields);
@@ -310,24 +335,23 @@ static int prepare(struct seal *s, const struct seal_job *job, struct key_choice
         return err;
     }
     struct signing *g = m->signing;
-    choose(job->settings, m, &s->fields, choice, &from, ret);
+    choose(settings, m, &s->fields, &to->choice, &from, ret);
     if (*ret == SEAL_SIGNED && s->fields.has_stray) {
         /* RFC 6376 section 3.8: only what is a valid message is to be signed. Verifiers read a line that
          * is no field in different ways, and one at the top that begins with white space would go on
          * the field in front of it. */
         *ret = SEAL_SHAPE;
     }
-    if (*ret == SEAL_SIGNED && is_good_still(g, key_choice_mark(choice), job->now)) {
+    if (*ret == SEAL_SIGNED && is_good_still(g, key_choice_mark(&to->choice), now)) {
         *ret = SEAL_KEPT;
     }
-    unsigned missing = forms_of_choice(choice) & ~(unsigned)g->forms;
-    if (*ret == SEAL_SIGNED) {
-        const struct seal_fields_of of = {job->settings->config, m, &s->fields, s->book,
-                                          job->transport};
-        seal_field_put_all(&of, &s->front);
-        err = missing == 0 ? 0 : hash_body(s, m, missing, g);
+    if (*ret != SEAL_SIGNED) {
+        return 0;
     }
-    return err;
+    unsigned missing = forms_of_choice(&to->choice) & ~(unsigned)g->forms;
+    const struct seal_fields_of of = {settings->config, m, &s->fields, s->book, job->transport};
+    seal_field_put_all(&of, &s->front);
+    return missing == 0 ? 0 : hash_body(s, m, missing, g);
 }
 
 static void tell_seal(struct signing *g, enum seal_result result, const struct key_choice *choice)
@@ -340,51 +364,101 @@ static void tell_seal(struct signing *g, enum seal_result result, const struct k
     signing_tell(g, slice_of(seal_result_text(result)), names, count);
 }
 
-/* As seal_message; s->fields may be left behind. */
-static int seal_one(struct seal *s, const struct seal_job *job, enum seal_result *ret,
-                    uint32_t *ret_count)
+/* From the content to what keys sign. job->err: ERR_AGAIN, -ENOMEM */
+static void draft_one(struct seal *s, const struct settings *settings, usec_t now,
+                      struct seal_job *job, struct seal_draft *to)
 {
-    struct key_choice choice = {.count = 0};
-    struct message *m = job->message;
-    *ret_count = 0;
-    if (!message_body(m, &s->body)) {
+    to->choice.count = 0;
+    buf_clear(&to->text);
+    job->signatures = 0;
+    job->err = 0;
+    if (!message_body(job->message, &s->body)) {
         s->body = SLICE("");
         if (spool_reader_begin(s->reader) != 0) {
-            return ERR_AGAIN;
+            job->err = ERR_AGAIN;
+            return;
         }
     }
-    int err = prepare(s, job, &choice, ret);
+    int err = read_message(s, settings, now, job, to);
     if (s->body.len == 0 && spool_reader_is_active(s->reader)) {
         spool_reader_end(s->reader);
     }
     if (err == -ENOMEM || err == ERR_AGAIN) {
-        return err;
+        job->err = err;
+    } else if (err != 0) {
+        job->result = err == ERR_LIMIT ? SEAL_SHAPE : SEAL_UNREADABLE;
+    } else if (job->result == SEAL_SIGNED) {
+        err = draft_all(s, job->message->signing, now, to);
+        job->result = err == ERR_LIMIT || err == ERR_MISSING ? SEAL_SHAPE : SEAL_SIGNED;
+        job->err = job->result == SEAL_SIGNED && err != 0 ? -ENOMEM : 0;
     }
-    if (err != 0) {
-        *ret = err == ERR_LIMIT ? SEAL_SHAPE : SEAL_UNREADABLE;
-    }
-    if (*ret != SEAL_KEPT && m->signing != NULL) {
-        forget_fields(m->signing);
-    }
-    if (*ret == SEAL_SIGNED) {
-        err = make_fields(s, &choice, m->signing, job->now, ret);
-        if (err != 0) {
-            return err;
-        }
-        *ret_count = *ret == SEAL_SIGNED ? (uint32_t)choice.count : 0;
-    }
-    if (m->signing != NULL) {
-        tell_seal(m->signing, *ret, &choice);
-        m->signing->result = (uint8_t)*ret;
-        m->signing->is_done = true;
-    }
-    return 0;
+    dkim_header_fini(&s->fields);
 }
 
-int seal_message(struct seal *s, const struct seal_job *job, enum seal_result *ret,
-                 uint32_t *ret_count)
+/* What it goes out with, from what keys made. job->err: -ENOMEM */
+static void finish_one(struct seal *s, usec_t now, struct seal_job *job, const struct seal_draft *d)
 {
-    int err = seal_one(s, job, ret, ret_count);
-    dkim_header_fini(&s->fields);
-    return err;
+    struct signing *g = job->message->signing;
+    if (job->result != SEAL_KEPT && g != NULL) {
+        forget_fields(g);
+    }
+    if (job->result == SEAL_SIGNED) {
+        job->err = make_fields(s, d, g, now, &job->result);
+        if (job->err != 0) {
+            return;
+        }
+        job->signatures = job->result == SEAL_SIGNED ? (uint32_t)d->choice.count : 0;
+    }
+    if (g != NULL) {
+        tell_seal(g, job->result, &d->choice);
+        g->result = (uint8_t)job->result;
+        g->is_done = true;
+    }
+}
+
+/* What the next one is made of was written by other threads: it comes into this processor's cache while
+ * the one before is read. */
+static void fetch_ahead(const struct message *m)
+{
+    enum { LINES = 16 }; /* most headers are shorter */
+    struct slice body;
+    __builtin_prefetch(m->signing);
+    if (message_body(m, &body)) {
+        for (size_t at = 0; at < LINES * (size_t)CACHE_LINE && at < body.len; at += CACHE_LINE) {
+            __builtin_prefetch(body.data + at);
+        }
+    }
+}
+
+size_t seal_messages(struct seal *s, const struct settings *settings, struct seal_job *jobs,
+                     size_t count, usec_t now)
+{
+    const usec_t end = clock_mono() + SEAL_TIME;
+    size_t drafted = 0, done = 0;
+    assert(count > 0 && count <= SEAL_JOBS_MAX);
+    while (drafted < count && (drafted == 0 || clock_mono() < end)) {
+        if (drafted + 1 < count) {
+            fetch_ahead(jobs[drafted + 1].message);
+            jobs[drafted + 1].err = 0; /* if it is left out */
+        }
+        draft_one(s, settings, now, &jobs[drafted], &s->drafts[drafted]);
+        if (jobs[drafted].err == ERR_AGAIN) {
+            break;
+        }
+        drafted++;
+    }
+    rcu_sleep();
+    while (done < drafted && (done == 0 || clock_mono() < end)) {
+        if (jobs[done].err == 0 && jobs[done].result == SEAL_SIGNED) {
+            jobs[done].err = sign_by_all(&s->drafts[done]);
+        }
+        done++;
+    }
+    rcu_awake();
+    for (size_t i = 0; i < done; i++) {
+        if (jobs[i].err == 0) {
+            finish_one(s, now, &jobs[i], &s->drafts[i]);
+        }
+    }
+    return done;
 }

@@ -38,8 +38,6 @@
 
 enum {
     LETTERS_PER_PASS = 4096,
-    SEALS_PER_PASS = 16,              /* then letters are looked at: urgent mail may have come */
-    SEAL_TIME = 2 * USEC_PER_MSEC,    /* the same */
     BATCH_SEALS = 32,                 /* so many at most wait until the schedulers are woken, */
     BATCH_TIME = 20 * USEC_PER_MSEC,  /* and so long, while there is more to sign */
     SPOOL_PAUSE = 20 * USEC_PER_MSEC, /* until the spool is asked again that could not be read */
@@ -140,12 +138,12 @@ static void line_up(struct signer *s, struct submission *one)
     line->last = &one->next;
 }
 
-/* The line whose first submission goes next: the highest class, and every fourth time the one whose
- * first has waited longest. NULL: nothing waits */
-static struct line *next_line(struct signer *s)
+/* The line whose first submission goes next when so many were taken that are not passed on yet: the
+ * highest class, and every fourth time the one whose first has waited longest. NULL: nothing waits */
+static struct line *next_line(struct signer *s, uint64_t taken)
 {
     static const enum mail_class order[] = {MAIL_URGENT, MAIL_NORMAL, MAIL_BULK};
-    bool is_fair = s->passed % FAIR_PLACE == FAIR_PLACE - 1;
+    bool is_fair = (s->passed + taken) % FAIR_PLACE == FAIR_PLACE - 1;
     struct line *found = NULL;
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
         struct line *line = &s->lines[order[i]];
@@ -166,6 +164,17 @@ static struct submission *take_from(struct line *line)
     }
     one->next = NULL;
     return one;
+}
+
+/* What was taken last first. */
+static void put_back(struct signer *s, struct submission *one)
+{
+    struct line *line = &s->lines[spool_mail_class(one->message->envelope.flags)];
+    one->next = line->first;
+    line->first = one;
+    if (one->next == NULL) {
+        line->last = &one->next;
+    }
 }
 
 /* --- a submission ------------------------------------------------------------------------------ */
@@ -222,79 +231,98 @@ static int leave_unsigned(struct message *m)
     return 0;
 }
 
-/* What the next one is made of was written by other threads: it comes into this processor's cache while a
- * key signs for the one before. */
-static void fetch_next(const struct submission *one)
+static bool is_sealed(const struct message *m)
 {
-    enum { LINES = 16 }; /* most headers are shorter */
-    const struct message *m = one->message;
-    struct slice body;
-    __builtin_prefetch(m->signing);
-    if (message_body(m, &body)) {
-        for (size_t at = 0; at < LINES * (size_t)CACHE_LINE && at < body.len; at += CACHE_LINE) {
-            __builtin_prefetch(body.data + at);
+    return m->signing != NULL && m->signing->is_done;
+}
+
+static void pass_on(struct signer *s, struct submission *one) ON_ROLE(s->post)
+{
+    s->passed++;
+    s->has_urgent |= spool_mail_class(one->message->envelope.flags) == MAIL_URGENT;
+    letter_put_submit(&s->to_scheds[one->transport % s->engine->sched_count], one);
+}
+
+/* Whether a message is signed together with those: none is signed already, none is there twice. */
+static bool may_join(const struct message *m, struct submission *const *all, size_t count)
+{
+    bool may = count == 0 || (!is_sealed(m) && !is_sealed(all[0]->message));
+    for (size_t i = 0; i < count && may; i++) {
+        may = all[i]->message != m;
+    }
+    return may;
+}
+
+/* Those that go next, in their order. returns  how many, at most SEAL_JOBS_MAX */
+static size_t take_next(struct signer *s, struct submission **ret)
+{
+    size_t count = 0;
+    struct line *line = next_line(s, 0);
+    while (line != NULL && may_join(line->first->message, ret, count)) {
+        ret[count++] = take_from(line);
+        line = count < SEAL_JOBS_MAX ? next_line(s, count) : NULL;
+    }
+    return count;
+}
+
+/* As seal_messages. */
+static size_t seal_some(struct signer *s, struct seal_job *jobs, size_t count)
+{
+    struct settings *settings = settings_get(settings_of(s->engine));
+    size_t done = 0;
+    if (settings->keys != NULL) {
+        done = seal_messages(&s->seal, settings, jobs, count, clock_wall());
+    } else {
+        for (; done < count; done++) {
+            jobs[done].result = SEAL_NO_KEY;
+            jobs[done].err = leave_unsigned(jobs[done].message);
         }
     }
-}
-
-/* returns  false: the spool cannot be read for now, and nothing has happened */
-static bool pass_on(struct signer *s, struct line *line) ON_ROLE(s->post)
-{
-    struct submission *one = line->first;
-    struct message *m = one->message;
-    enum seal_result result = SEAL_NO_KEY;
-    uint32_t signatures = 0;
-    bool is_done = m->signing != NULL && m->signing->is_done;
-    struct settings *settings = settings_get(settings_of(s->engine));
-    int err = 0;
-    if (one->next != NULL) {
-        fetch_next(one->next);
-    }
-    if (!is_done) {
-        const struct seal_job job = {settings, m, one->transport, clock_wall()};
-        err = settings->keys == NULL ? leave_unsigned(m)
-                                     : seal_message(&s->seal, &job, &result, &signatures);
-    }
     settings_put(settings);
-    if (err == ERR_AGAIN) {
-        return false;
-    }
-    (void)take_from(line); /* it is `one` */
-    s->passed++;
-    s->has_urgent |= spool_mail_class(m->envelope.flags) == MAIL_URGENT;
-    if (err != 0) {
-        give_up(s, one);
-        return true;
-    }
-    if (!is_done) {
-        count_seal(s->engine, result, signatures);
-    }
-    letter_put_submit(&s->to_scheds[one->transport % s->engine->sched_count], one);
-    return true;
+    return done;
 }
-
-/* --- the thread -------------------------------------------------------------------------------- */
 
 static void pass_some(struct signer *s) ON_ROLE(s->post)
 {
-    const usec_t begin = clock_mono();
-    struct line *line = next_line(s);
+    struct submission *all[SEAL_JOBS_MAX];
+    struct seal_job jobs[SEAL_JOBS_MAX];
+    size_t count = take_next(s, all);
     s->pause_until = 0;
-    for (int i = 0; line != NULL && i < SEALS_PER_PASS; i++) {
-        if (!pass_on(s, line)) {
-            s->pause_until = clock_mono() + SPOOL_PAUSE;
-            return;
+    if (count == 0 || is_sealed(all[0]->message)) {
+        if (count > 0) {
+            pass_on(s, all[0]);
         }
-        line = clock_mono() - begin < SEAL_TIME ? next_line(s) : NULL;
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        jobs[i] = (struct seal_job){.message = all[i]->message, .transport = all[i]->transport};
+    }
+    size_t done = seal_some(s, jobs, count);
+    for (size_t i = 0; i < done; i++) {
+        if (jobs[i].err != 0) {
+            s->passed++;
+            give_up(s, all[i]);
+        } else {
+            count_seal(s->engine, jobs[i].result, jobs[i].signatures);
+            pass_on(s, all[i]);
+        }
+    }
+    if (done < count && jobs[done].err == ERR_AGAIN) {
+        s->pause_until = clock_mono() + SPOOL_PAUSE;
+    }
+    for (; count > done; count--) {
+        put_back(s, all[count - 1]);
     }
 }
+
+/* --- the thread -------------------------------------------------------------------------------- */
 
 /* Whether those who got letters are woken now. While there is more to sign they get several at once: a
  * delivery that comes alone costs them, the workers and the writer a wake, and loses the company in
  * which commands and results go. */
 static bool is_batch_full(struct signer *s)
 {
-    bool has_more = next_line(s) != NULL && s->pause_until == 0;
+    bool has_more = next_line(s, 0) != NULL && s->pause_until == 0;
     return !has_more || s->has_urgent || s->passed - s->batch_first >= BATCH_SEALS ||
            clock_mono() - s->batch_begin >= BATCH_TIME;
 }
@@ -322,7 +350,7 @@ static void run_signer(void *arg)
         bool is_flushed = !is_batch_full(s) || end_batch(s);
         rcu_pass();
         usec_t deadline = USEC_NEVER;
-        if (next_line(s) != NULL) {
+        if (next_line(s, 0) != NULL) {
             deadline = s->pause_until;
         } else if (!is_flushed) {
             deadline = clock_mono() + USEC_PER_MSEC;

@@ -10,7 +10,10 @@
 #include <errno.h>
 #include <stdio.h>
 
-enum { LINE_MAX_BYTES = 76 }; /* RFC 5322 section 2.1.1 asks for at most 78 */
+enum {
+    LINE_MAX_BYTES = 76, /* RFC 5322 section 2.1.1 asks for at most 78 */
+    LAST_LINE_BYTES = 3, /* of a draft: a tab and "b=" */
+};
 
 const struct slice dkim_default_names[] = {
     SLICE("Sender"),
@@ -177,10 +180,10 @@ static void put_names(struct writer *w, const struct choice *c)
 }
 
 /* Base64 may be broken anywhere. */
-static void put_base64(struct writer *w, const uint8_t *data, size_t len)
+static void put_base64(struct writer *w, struct slice data)
 {
     char text[BASE64_ENCODED_LEN(DKIM_SIGNATURE_MAX)];
-    struct slice rest = slice_make(text, base64_encode(slice_make((const char *)data, len), text));
+    struct slice rest = slice_make(text, base64_encode(data, text));
     while (rest.len > 0) {
         size_t used = w->out->len - w->line_begin;
         size_t room = used < LINE_MAX_BYTES ? LINE_MAX_BYTES - used : 0;
@@ -243,45 +246,34 @@ static int hash_header(const struct dkim_key *key, const struct dkim_terms *t,
     return err;
 }
 
-static int put_signature(const struct dkim_key *key, const struct dkim_terms *t,
-                         const struct choice *c, const uint8_t *body_hash, struct buf *out)
-{
-    size_t begin = out->len;
-    struct writer w = {out, begin};
-    put_unsigned(&w, key, t, c, body_hash);
-    if (out->failed) {
-        return -ENOMEM;
-    }
-    uint8_t hash[DKIM_HASH_BYTES], signature[DKIM_SIGNATURE_MAX];
-    size_t len = 0;
-    int err = hash_header(key, t, c, slice_from(buf_slice(out), begin), hash);
-    if (err == 0) {
-        err = dkim_key_sign(key, hash, signature, &len);
-    }
-    if (err != 0) {
-        return err;
-    }
-    put_base64(&w, signature, len);
-    buf_append_str(out, "\r\n");
-    return out->failed ? -ENOMEM : 0;
-}
-
-int dkim_sign(const struct dkim_key *key, const struct dkim_terms *terms,
-              const struct dkim_header *header, const uint8_t body_hash[DKIM_HASH_BYTES],
-              struct buf *out)
+int dkim_draft(const struct dkim_key *key, const struct dkim_terms *terms,
+               const struct dkim_header *header, const uint8_t body_hash[DKIM_HASH_BYTES],
+               struct buf *out, uint8_t ret_hash[DKIM_HASH_BYTES])
 {
     struct instance instances[DKIM_INSTANCES_MAX];
     struct choice c = {instances, 0};
     assert(terms->name_count <= DKIM_NAMES_MAX && terms->oversigned_count <= DKIM_NAMES_MAX);
     size_t begin = out->len;
+    struct writer w = {out, begin};
     int err = choose(&c, terms, header);
     if (err == 0) {
-        err = put_signature(key, terms, &c, body_hash, out);
+        put_unsigned(&w, key, terms, &c, body_hash);
+        err = out->failed
+                  ? -ENOMEM
+                  : hash_header(key, terms, &c, slice_from(buf_slice(out), begin), ret_hash);
     }
     if (err != 0) {
         out->len = begin;
     }
     return err;
+}
+
+void dkim_put_signature(struct slice signature, struct buf *out)
+{
+    assert(out->failed || out->len >= LAST_LINE_BYTES);
+    struct writer w = {out, out->failed ? 0 : out->len - LAST_LINE_BYTES};
+    put_base64(&w, signature);
+    buf_append_str(out, "\r\n");
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */

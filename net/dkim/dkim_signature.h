@@ -37,13 +37,17 @@ extern const size_t dkim_default_name_count;
 extern const struct slice dkim_default_oversigned[];
 extern const size_t dkim_default_oversigned_count;
 
-/* Append the field with its CRLF. Nothing is appended on error.
+/* Append the field up to the value of b=, which is what the key makes of the hash (dkim_key_sign). Nothing
+ * is appended on error. So drafts of several messages can be signed one after the other.
  *
- * errors   ERR_MISSING: the header has no From, which must be signed (section 5.4); ERR_LIMIT: more
- *          than DKIM_INSTANCES_MAX fields would be signed; -ENOMEM */
-MUST_USE int dkim_sign(const struct dkim_key *key, const struct dkim_terms *terms,
-                       const struct dkim_header *header, const uint8_t body_hash[DKIM_HASH_BYTES],
-                       struct buf *out);
+ * ret_hash  what the key signs: of the signed fields and this one
+ * errors    ERR_MISSING: the header has no From, which must be signed (section 5.4); ERR_LIMIT: more
+ *           than DKIM_INSTANCES_MAX fields would be signed; -ENOMEM */
+MUST_USE int dkim_draft(const struct dkim_key *key, const struct dkim_terms *terms,
+                        const struct dkim_header *header, const uint8_t body_hash[DKIM_HASH_BYTES],
+                        struct buf *out, uint8_t ret_hash[DKIM_HASH_BYTES]);
+/* Append what the key made, at most DKIM_SIGNATURE_MAX bytes, to the draft that `out` ends with, and the CRLF. */
+void dkim_put_signature(struct slice signature, struct buf *out);
 
 /* What a signature says of the key that made it; empty where it does not say. */
 struct dkim_signer {

@@ -85,7 +85,13 @@ static void sign_message(struct signer *s, struct slice message)
     int err = dkim_header_parse(message, &header);
     for (int i = 0; i < s->key_count && err == 0; i++) {
         s->terms.selector = s->selectors[i];
-        err = dkim_sign(s->keys[i], &s->terms, &header, hash, &out);
+        uint8_t signed_hash[DKIM_HASH_BYTES], signature[DKIM_SIGNATURE_MAX];
+        size_t len = 0;
+        err = dkim_draft(s->keys[i], &s->terms, &header, hash, &out, signed_hash);
+        err = err != 0 ? err : dkim_key_sign(s->keys[i], signed_hash, signature, &len);
+        if (err == 0) {
+            dkim_put_signature(slice_make((const char *)signature, len), &out);
+        }
     }
     if (err != 0) {
         fail("message", err_str(err));

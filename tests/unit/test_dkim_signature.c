@@ -67,7 +67,13 @@ static int sign(const struct dkim_key *key, const struct dkim_terms *terms, stru
 {
     struct dkim_header h;
     assert_int_equal(dkim_header_parse(header, &h), 0);
-    int err = dkim_sign(key, terms, &h, body_hash, out);
+    uint8_t hash[DKIM_HASH_BYTES], signature[DKIM_SIGNATURE_MAX];
+    size_t len = 0;
+    int err = dkim_draft(key, terms, &h, body_hash, out, hash);
+    if (err == 0) {
+        assert_int_equal(dkim_key_sign(key, hash, signature, &len), 0);
+        dkim_put_signature(slice_make((const char *)signature, len), out);
+    }
     dkim_header_fini(&h);
     return err;
 }

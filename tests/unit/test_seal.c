@@ -26,11 +26,22 @@ struct bed {
     struct message *message;
 };
 
-static void bed_init(struct bed *b, const char *config, const char *content)
+static struct message *message_of(const char *content)
 {
-    struct buf pem, body;
+    struct buf body;
     struct spool_envelope e = {
         .id = 1, .size_bytes = strlen(content), .recipient_count = 1, .sender = SLICE("a@x.test")};
+    struct message *m = message_new_whole(&e, slice_make("\0\1b", 3));
+    assert_non_null(m);
+    buf_init(&body, 0);
+    buf_append_str(&body, content);
+    message_keep_body(m, &body);
+    return m;
+}
+
+static void bed_init(struct bed *b, const char *config, const char *content)
+{
+    struct buf pem;
     memset(b, 0, sizeof(*b));
     key_files_init(&b->files);
     buf_init(&pem, 0);
@@ -41,11 +52,7 @@ static void bed_init(struct bed *b, const char *config, const char *content)
     b->settings.config = b->files.sample.config;
     b->settings.keys = b->files.ring;
     seal_init(&b->seal, reader, NULL);
-    buf_init(&body, 0);
-    buf_append_str(&body, content);
-    b->message = message_new_whole(&e, slice_make("\0\1b", 3));
-    assert_non_null(b->message);
-    message_keep_body(b->message, &body);
+    b->message = message_of(content);
 }
 
 static void bed_fini(struct bed *b)
@@ -59,11 +66,12 @@ static void bed_fini(struct bed *b)
 /* What the signer does with it at that time. ret_count: signatures that were made */
 static enum seal_result seal_at(struct bed *b, usec_t now, uint32_t *ret_count)
 {
-    enum seal_result result = SEAL_RESULT_COUNT;
-    const struct seal_job job = {&b->settings, b->message, 0, now};
-    assert_int_equal(seal_message(&b->seal, &job, &result, ret_count), 0);
+    struct seal_job job = {.message = b->message, .result = SEAL_RESULT_COUNT};
+    assert_int_equal(seal_messages(&b->seal, &b->settings, &job, 1, now), 1);
+    assert_int_equal(job.err, 0);
     assert_true(b->message->signing->is_done);
-    return result;
+    *ret_count = job.signatures;
+    return job.result;
 }
 
 static bool has_text(struct slice text, const char *part)
@@ -165,6 +173,44 @@ static void the_feedback_field_is_made_and_signed(void **state)
     bed_fini(&b);
 }
 
+static void several_get_what_each_gets_alone(void **state)
+{
+    static const char *const contents[] = {
+        FROM "Subject: one\r\n\r\nhello\r\n",
+        "Subject: of nobody\r\n\r\nhello\r\n",
+        FROM "Subject: three\r\n\r\nanother  body \r\n",
+        "From: b@y.test\r\n\r\nhello\r\n",
+        FROM "Subject: five\r\n\r\n",
+    };
+    static const enum seal_result results[] = {SEAL_SIGNED, SEAL_FROM, SEAL_SIGNED, SEAL_NO_KEY,
+                                               SEAL_SIGNED};
+    enum { COUNT = sizeof(contents) / sizeof(contents[0]) };
+    struct seal_job jobs[COUNT];
+    struct bed b;
+    bed_init(&b,
+             "dkim \"l._domainkey.x.test\" {\n key = \"@/e\" }\n"
+             "dkim \"s._domainkey.x.test\" {\n key = \"@/e\" }\n"
+             "tenant \"*\" { feedback_id = \"{campaign}:{tenant}:{class}:me\" }\n",
+             contents[0]);
+    for (size_t i = 0; i < COUNT; i++) {
+        jobs[i] = (struct seal_job){.message = message_of(contents[i]), .err = 1};
+    }
+    assert_int_equal(seal_messages(&b.seal, &b.settings, jobs, COUNT, BORN), COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        struct message *m = message_of(contents[i]);
+        struct seal_job alone = {.message = m};
+        assert_int_equal(seal_messages(&b.seal, &b.settings, &alone, 1, BORN), 1);
+        assert_int_equal(jobs[i].err, 0);
+        assert_int_equal(jobs[i].result, results[i]);
+        assert_int_equal(jobs[i].signatures, results[i] == SEAL_SIGNED ? 2 : 0);
+        assert_true(slice_eq(signing_fields(jobs[i].message->signing), signing_fields(m->signing)));
+        assert_int_equal(signing_fields(m->signing).len > 0, results[i] == SEAL_SIGNED);
+        message_put(jobs[i].message);
+        message_put(m);
+    }
+    bed_fini(&b);
+}
+
 /* As a signer's thread is. */
 static int set_up_signer(void **state)
 {
@@ -190,6 +236,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_header_with_a_line_that_is_no_field_is_not_signed, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(the_feedback_field_is_made_and_signed, setup, teardown),
+        cmocka_unit_test_setup_teardown(several_get_what_each_gets_alone, setup, teardown),
     };
     return cmocka_run_group_tests(tests, set_up_signer, tear_down_signer);
 }
