@@ -567,6 +567,12 @@ static uint64_t least_tag(const struct sched *s, const struct turn *lanes)
     return first == NULL ? UINT64_MAX : first->start;
 }
 
+bool turn_may_ride_again(const struct sched *s, const struct turn *t)
+{
+    const struct turn *lanes = shared_party_of(t->party)->set->flow_turn;
+    return !list_is_linked(&lanes->touched) && t->barred_until <= least_tag(s, lanes);
+}
+
 /* Whether a flow may ride at a party whose turn it has: it is not ahead of the first one by more than so many depths
  * of all connections, and leaves a connection when it is ahead by one of one. A higher class that waits is ahead of any
  * lower one, as it has the next place. */

@@ -195,6 +195,8 @@ struct share *turn_first_share(const struct sched *s,
                                const struct turn *t); /* NULL: nobody waits */
 /* Likewise, or whose connection has become idle, if it is not far behind in turn. */
 struct share *turn_next_share(const struct sched *s, const struct turn *t);
+/* Of a party that is barred: it need not be any more, and the lanes have been settled. */
+bool turn_may_ride_again(const struct sched *s, const struct turn *t);
 /* A job that is parked there for the flow is found when it can go on. */
 bool turn_finds(const struct sched *s, const struct sched_destination *d, const struct flow *f);
 /* The first job parked there; there is one. */

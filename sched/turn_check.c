@@ -39,6 +39,9 @@ static const char *check_turn(const struct sched *s, const struct turn *t)
         return "what a party lacks";
     }
     bool is_barred = tree_node_is_linked(&t->in_barred);
+    if (is_barred && (need == OPEN_NOT || turn_may_ride_again(s, t))) {
+        return "nobody rides where others are far behind";
+    }
     bool is_open = need != OPEN_NOT && first != NULL && !t->is_free && !is_barred;
     if (t->whose != (is_open ? first : NULL)) {
         return "the turn is that of the smallest tag";

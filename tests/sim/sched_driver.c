@@ -563,7 +563,7 @@ static void misc(struct driver *d)
     }
 }
 
-/* Much mail, and all questions answered. */
+/* Much mail, and all questions answered; in half of these worlds some deliveries last. */
 static void step_of_riders(struct driver *d)
 {
     submit(d);
@@ -573,7 +573,7 @@ static void step_of_riders(struct driver *d)
     }
     pull(d, take(d, 32));
     for (unsigned i = take(d, 16); i > 0; i--) {
-        (void)report(d, take(d, 64)); /* there may be none */
+        (void)report(d, take(d, d->choices.size % 4 == 3 ? 3 : 64)); /* there may be none */
         pull(d, take(d, 3));
     }
     driver_check(d);
