@@ -113,8 +113,9 @@ static void forget_destination(struct sched *s, struct sched_destination *d)
 void destination_expect(const struct sched *s, uint64_t hash, bool has_slot)
 {
     if (has_slot) {
-        table_expect_node(&s->by_name, hash, offsetof(struct sched_destination, node),
-                          sizeof(struct sched_destination));
+        const size_t from = offsetof(struct sched_destination, lane);
+        table_expect_node(&s->by_name, hash, offsetof(struct sched_destination, node) - from,
+                          sizeof(struct sched_destination) - from);
     } else {
         table_expect(&s->by_name, hash);
     }
@@ -396,7 +397,9 @@ void destination_succeed(struct sched *s, struct sched_destination *d)
         int window = feedback_positive(&d->lane.feedback, &s->rule, d->lane.window, d->lane.busy);
         set_window(s, d, window, SCHED_CHANGE_POSITIVE, NULL);
     }
-    debug_record(s, sched_destination_name(d), &d->lane, true);
+    if (s->debug.records != NULL) {
+        debug_record(s, sched_destination_name(d), &d->lane, true);
+    }
 }
 
 void destination_fail(struct sched *s, struct sched_destination *d,
@@ -411,7 +414,9 @@ void destination_fail(struct sched *s, struct sched_destination *d,
     } else {
         set_window(s, d, window, SCHED_CHANGE_NEGATIVE, reason);
     }
-    debug_record(s, sched_destination_name(d), &d->lane, false);
+    if (s->debug.records != NULL) {
+        debug_record(s, sched_destination_name(d), &d->lane, false);
+    }
 }
 
 void destination_slow(struct sched *s, struct sched_destination *d,

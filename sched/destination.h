@@ -12,8 +12,29 @@
 #include "sched/table.h"
 #include "sched/tree.h"
 
-/* What each selection and report touches stands first and together. */
+/* What each selection and report touches lies together, from `lane` on, and next to the name, by which it
+ * is found: with many destinations each is out of the cache when its turn comes. */
 struct sched_destination {
+    /* Owner thread only. */
+    usec_t hosts_expire;
+    struct list in_party;       /* shared_party.members */
+    struct list in_displaced;   /* sched.displaced or .displaced_waiting: it has some. Without any
+                                 * entry: sched.lingering */
+    struct list all;            /* sched.destinations, in order of creation */
+    struct list in_unreachable; /* sched.unreachable */
+    struct heap_node timer;     /* always in sched.timers; USEC_NEVER unless dead or suspended */
+    struct pending resolve;
+    struct reason *reason;        /* DEAD only */
+    struct list stands;           /* stand.in_destination: where flows take turns */
+    struct avoidance *avoidances; /* at a site: lanes that it keeps away from, the latest first */
+    int counted_waiting;          /* `waiting` as it is in the count of its site */
+    int counted_wanted;           /* the same in lane_set.wanted: 0 unless it is willing */
+    uint32_t settled;             /* entries that are SETTLED */
+    uint32_t nexthop_at; /* set at creation, any thread: the nexthop is the end of the name */
+    /* Any thread, relaxed; the owner writes. */
+    usec_t state_until;
+    uint64_t deferred;
+
     struct lane lane; /* any thread and owner, as it says */
     /* Any thread, relaxed; the owner writes. */
     int in_flight, waiting; /* entries */
@@ -28,39 +49,21 @@ struct sched_destination {
     bool is_willing, is_occupied; /* counted in its party, and its site */
     bool is_lingering;            /* in sched.lingering */
     bool was_at_site;             /* entries of it may be on connections that are not its own */
-    uint16_t pool;                /* set at creation, any thread */
-    int counted_waiting;          /* `waiting` as it is in the count of its site */
-    int counted_wanted;           /* the same in lane_set.wanted: 0 unless it is willing */
-    uint32_t settled;             /* entries that are SETTLED */
-    struct party own;             /* any thread and owner, as it says; of it alone */
     struct party *party;          /* any thread, published: own, or one of a site */
     struct list todo;             /* waiting entries (place), in order of arrival */
-    struct list displaced;        /* entries (place) in flight without a connection, oldest first */
-    uint64_t tag;                 /* = flow.tag: some job was passed over because of it (5.8) */
-    /* Any thread, relaxed; the owner writes. */
-    uint64_t delivered, deferred;
-    /* Owner thread only. */
-    void *hosts;
-    struct tree parked; /* peer.in_parked, in the order of the schedule */
-    usec_t hosts_expire;
-    struct list in_party;       /* shared_party.members */
-    struct list in_displaced;   /* sched.displaced or .displaced_waiting: it has some. Without any
-                                 * entry: sched.lingering */
-    struct list all;            /* sched.destinations, in order of creation */
-    struct list in_unreachable; /* sched.unreachable */
-    struct heap_node timer;     /* always in sched.timers; USEC_NEVER unless dead or suspended */
-    struct pending resolve;
-    struct reason *reason;        /* DEAD only */
-    struct peer *scratch;         /* of the job that a batch is being added to */
+    struct party own;             /* any thread and owner, as it says; of it alone */
     struct terms *terms;          /* NULL: the config's; sched/terms.h */
-    struct list stands;           /* stand.in_destination: where flows take turns */
-    uint64_t round;               /* its number where destinations take turns; 0: they do not */
-    struct avoidance *avoidances; /* at a site: lanes that it keeps away from, the latest first */
-    usec_t state_until;           /* any thread, relaxed; the owner writes */
+    struct list displaced;        /* entries (place) in flight without a connection, oldest first */
+    struct tree parked;           /* peer.in_parked, in the order of the schedule */
+    uint64_t tag;                 /* = flow.tag: some job was passed over because of it (5.8) */
+    void *hosts;
+    uint64_t round;       /* its number where destinations take turns; 0: they do not */
+    uint64_t delivered;   /* any thread, relaxed; the owner writes */
+    struct peer *scratch; /* of the job that a batch is being added to */
     /* Set at creation, any thread. */
     struct table_node node;
     uint32_t name_len;
-    uint32_t nexthop_at; /* the nexthop is the end of the name */
+    uint16_t pool;
     char name[];
 };
 
