@@ -70,6 +70,16 @@ struct sched_destination {
 uint64_t destination_hash(const struct sched *s, struct slice name, uint16_t pool);
 /* It will be obtained soon: hints for the processor, see sched/table.h. */
 void destination_expect(const struct sched *s, uint64_t hash, bool has_slot);
+/* An entry of it will be selected soon: likewise. */
+static inline void destination_expect_selection(const struct sched_destination *d)
+{
+    const char *at = (const char *)&d->lane;
+    const size_t bytes =
+        offsetof(struct sched_destination, hosts) - offsetof(struct sched_destination, lane);
+    for (size_t i = 0; i <= bytes; i += 64) {
+        __builtin_prefetch(at + i, 1);
+    }
+}
 /* The destination of that name and pool, created when missing. NULL when out of memory.
  *
  * nexthop_at   where in the name the nexthop starts */

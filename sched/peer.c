@@ -64,6 +64,22 @@ bool peer_is_open(const struct sched *s, const struct peer *p)
                                : destination_is_open(s, p->destination);
 }
 
+/* With many jobs what lies in the ring was out of the cache since it came: the next peer's destination, what
+ * its entry is linked with, and the peer behind it are on the way while this one is selected. */
+static void look_ahead(const struct job *job, const struct peer *selected)
+{
+    const struct peer *next = list_first(&job->peers, const struct peer, link);
+    if (next == selected) {
+        return; /* the only one */
+    }
+    destination_expect_selection(next->destination);
+    __builtin_prefetch(next->first_entry.place.link.next, 1);
+    const char *behind = (const char *)next->link.next;
+    __builtin_prefetch(behind, 1);
+    __builtin_prefetch(behind + offsetof(struct peer, waiting), 1);
+    __builtin_prefetch(behind + sizeof(struct peer) - 1, 1);
+}
+
 struct peer *peer_pick(struct sched *s, struct job *job, bool needs_connection)
 {
     list_foreach(p, &job->peers, struct peer, link)
@@ -75,6 +91,7 @@ struct peer *peer_pick(struct sched *s, struct job *job, bool needs_connection)
         }
         list_remove(&job->peers);
         list_insert_after(&p->link, &job->peers);
+        look_ahead(job, p);
         return p;
     }
     return NULL;
