@@ -79,21 +79,15 @@ static inline bool is_plain(char c)
     return (unsigned char)c > ' ' || (c != '\r' && !dkim_is_blank(c));
 }
 
-#define EACH_BYTE(value) ((value)*0x0101010101010101ULL)
+/* Bytes that are looked at together, in one register where the processor has such. */
+typedef uint8_t group __attribute__((vector_size(16)));
+typedef uint64_t group_halves __attribute__((vector_size(16)));
 
-/* The first of eight bytes in the lowest ones. */
-static inline uint64_t load(const char *data)
+static inline group load(const char *data)
 {
-    uint64_t bytes;
+    group bytes;
     memcpy(&bytes, data, sizeof(bytes));
-    return le64toh(bytes);
-}
-
-/* The top bit of each byte that is below `limit`, which is at most 128. No byte carries into the next. */
-static inline uint64_t below(uint64_t bytes, uint64_t limit)
-{
-    const uint64_t tops = EACH_BYTE(0x80ULL);
-    return ~(((bytes & ~tops) + EACH_BYTE(128 - limit)) | bytes) & tops;
+    return bytes;
 }
 
 /* Bytes in front of the first control or the first space with white space or a control behind it; a
@@ -101,13 +95,17 @@ static inline uint64_t below(uint64_t bytes, uint64_t limit)
 static inline size_t easy_len(struct slice text, size_t from)
 {
     size_t n = from;
-    while (n + 9 <= text.len) {
-        uint64_t here = load(text.data + n), next = load(text.data + n + 1);
-        uint64_t odd = below(here, ' ') | (below(here, ' ' + 1) & below(next, ' ' + 1));
-        if (odd != 0) {
-            return n + (size_t)__builtin_ctzll(odd) / 8;
+    while (n + sizeof(group) + 1 <= text.len) {
+        group here = load(text.data + n), next = load(text.data + n + 1);
+        /* All bits of a byte, where it is so. */
+        group_halves odd = (group_halves)((here < ' ') | ((here <= ' ') & (next <= ' ')));
+        if (odd[0] != 0) {
+            return n + (size_t)__builtin_ctzll(le64toh(odd[0])) / 8;
         }
-        n += 8;
+        if (odd[1] != 0) {
+            return n + 8 + (size_t)__builtin_ctzll(le64toh(odd[1])) / 8;
+        }
+        n += sizeof(group);
     }
     return n;
 }

@@ -126,8 +126,8 @@ static void white_space_among_other_bytes_does_not_depend_on_pieces(void **state
 {
     static const char alphabets[][5] = {{'a', ' ', '\t', '\r', '\n'},
                                         {'\xa0', ' ', '\x1f', '\r', '\n'}};
-    char body[40];
-    for (unsigned at = 0; at < 9; at++) {
+    char body[56];
+    for (unsigned at = 0; at < 17; at++) {
         for (unsigned number = 0; number < 2 * 625; number++) {
             memset(body, at % 2 == 0 ? 'x' : '\xe4', sizeof(body));
             for (unsigned i = 0, rest = number / 2; i < 4; i++, rest /= 5) {
