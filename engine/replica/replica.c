@@ -19,8 +19,9 @@ enum {
     RETOLD_WITH_MAIL = 64 << 10, /* bytes of a retelling that a batch takes along */
     RETOLD_ALONE = 256 << 10,
 };
-/* A retelling begins when more than twice of what the last one wrote, and so much, has come since; or
- * an eighth of that when the log is crowded. */
+/* A retelling begins when as much as the last one wrote, and so much, has come beside it since it began; or
+ * an eighth of that when the log is crowded. What it wrote itself does not count: a log that is crowded
+ * with mail that waits becomes no shorter by telling it again. */
 static const uint64_t growth = 64 << 20, growth_crowded = 1 << 20;
 /* Hundredths of max_bytes. */
 enum { NOTED = 1, CROWDED = 35, SPOOL_MOST = 40, ALL_MOST = 90, RETELLING_MOST = 97 };
@@ -55,7 +56,7 @@ struct replica {
     bool has_note;        /* the tables do */
     bool will_have_note;  /* ... with the next commit of the tables */
     uint64_t live;        /* bytes of the last one that was completed */
-    uint64_t since;       /* bytes shipped since the last one began */
+    uint64_t since;       /* bytes shipped since the last one began, its own included */
     uint64_t spool_bytes; /* of what is told, in the tables, as of size_seen (monotonic) */
     usec_t size_seen;
     /* as they were when the writer last asked whether it may begin */
@@ -441,9 +442,10 @@ int replica_ship(struct replica *r)
     }
     bool is_refused;
     bool is_crowded = size_of(r, &is_refused) > r->max_bytes / 100 * CROWDED;
+    uint64_t came = r->since > r->live ? r->since - r->live : 0;
     r->wants_retelling =
-        r->wants_retelling || r->since > growth + 2 * r->live ||
-        (is_crowded && !r->is_retelling && r->since > growth_crowded + r->live / 8);
+        r->wants_retelling || came > growth + r->live ||
+        (is_crowded && !r->is_retelling && came > growth_crowded + r->live / 8);
     return 0;
 }
 

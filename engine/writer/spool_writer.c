@@ -337,6 +337,12 @@ static usec_t retelling_due(const struct spool_writer *w)
     return w->engine->replica == NULL ? USEC_NEVER : replica_retelling_due(w->engine->replica);
 }
 
+/* The log wants a transaction, also when there is no mail to be committed. */
+static bool must_commit_for_log(const struct spool_writer *w)
+{
+    return w->engine->replica != NULL && replica_wants_tables(w->engine->replica);
+}
+
 static bool must_retell(const struct spool_writer *w)
 {
     usec_t due = retelling_due(w);
@@ -467,8 +473,7 @@ static enum commit next_commit(struct spool_writer *w) ON_ROLE(w->post)
     bool is_damaged = spool_store_is_damaged(w->engine->store); /* spool_begin examines it */
     if (has_touched || suppressor_is_due(&w->suppressor) || hearings_are_due(&w->hearings) ||
         is_last || is_damaged || adopter_is_due(&w->adopter) ||
-        now >= journaled_due(&w->journaled) ||
-        (w->engine->replica != NULL && replica_wants_tables(w->engine->replica))) {
+        now >= journaled_due(&w->journaled) || must_commit_for_log(w)) {
         return COMMIT_TABLES;
     }
     if (!has_parts && !has_delivered) {
@@ -594,7 +599,7 @@ static void nap_writer(struct spool_writer *w, bool is_flushed) ON_ROLE(w->post)
         deadline = earlier(deadline, w->delivered_due == 0 ? USEC_NEVER : w->delivered_due);
         deadline = earlier(deadline, w->touched_due == 0 ? USEC_NEVER : w->touched_due);
         deadline = earlier(deadline, journaled_due(&w->journaled));
-        deadline = earlier(deadline, retelling_due(w));
+        deadline = earlier(deadline, must_commit_for_log(w) ? clock_mono() : retelling_due(w));
     }
     deadline = earlier(deadline, reaction_log_due(&w->reactions));
     if (!is_flushed) {

@@ -404,6 +404,27 @@ static void a_doubt_leaves_no_full_log(void **state)
     assert_int_equal(replayed_messages(), 3);
 }
 
+/* As long as a log is more than a third full with mail that waits, telling that anew makes it no shorter. */
+static void a_crowded_log_is_told_anew_for_what_came_only(void **state)
+{
+    struct spool_position kept, at = {.id = 0};
+    struct replica_view view;
+    assert_int_equal(commit_some(1, 400, &kept, false), 0); /* 8 MB */
+    retell_all();
+    replica_set_size(keeper.replica, 100 << 20);
+    assert_int_equal(commit_some(401, 1, &at, false), 0);
+    retell_all();
+    replica_look(keeper.replica, &view);
+    assert_int_equal(view.retellings, 1);
+    for (uint64_t i = 0; i < 150; i++) { /* 3 MB, of which one message stays */
+        assert_int_equal(commit_some(402 + i, 1, &at, true), 0);
+    }
+    retell_all();
+    replica_look(keeper.replica, &view);
+    assert_int_equal(view.retellings, 2);
+    assert_int_equal(replayed_messages(), 401);
+}
+
 static void an_epoch_that_ends_takes_its_batch_along(void **state)
 {
     struct spool_position at = {.id = 0};
@@ -548,6 +569,8 @@ int main(void)
                                         teardown_replica),
         cmocka_unit_test_setup_teardown(a_doubt_leaves_no_full_log, setup_replica,
                                         teardown_replica),
+        cmocka_unit_test_setup_teardown(a_crowded_log_is_told_anew_for_what_came_only,
+                                        setup_replica, teardown_replica),
         cmocka_unit_test_setup_teardown(an_epoch_that_ends_takes_its_batch_along, setup_replica,
                                         teardown_replica),
         cmocka_unit_test_setup_teardown(a_batch_is_shipped_again_at_once, setup_replica,
