@@ -40,7 +40,7 @@ SMALL = {
     'distance': (['--domains', '2', '--messages', '500', '--round-trip', '20'],
                  {'pipelining, 2': 100, 'chunking, 2': 1000}),
     'bodies': (['--messages', '50'], {'': 50}),
-    'tls': (['--messages', '50'], {'resumed': 50, 'full': 50}),
+    'tls': (['--messages', '50'], {'plain': 50, 'resumed': 50, 'full': 50}),
 }
 
 
