@@ -11,6 +11,9 @@
 #include <stdlib.h>
 
 enum { TRANSACTION_BYTES = 32 << 20 };
+/* Ids that the spool leaves out behind the greatest one in the log: more than come between two retellings, as what
+ * lies before one is purged. An id that is given twice would join the record of one message with the content of another. */
+static const uint64_t id_gap = 1ULL << 32;
 
 struct replay_doubt {
     uint64_t id;     /* of the message, or the mark */
@@ -141,6 +144,10 @@ static int apply(struct replay *r, struct slice items)
         } else if (item.kind == LOG_ITEM_BOUND) {
             r->bound = item.id;
         }
+        if (item.kind != LOG_ITEM_ADOPTED && item.kind != LOG_ITEM_BOUND) {
+            uint64_t count = item.id & ((1ULL << SPOOL_NODE_SHIFT) - 1);
+            r->greatest = count > r->greatest ? count : r->greatest;
+        }
         r->changes++;
         err = err != 0 || is_held ? err : spool_apply_change(r->txn, &change);
         if (err == ERR_CORRUPT) {
@@ -187,9 +194,17 @@ int replay_frame(struct replay *r, struct slice bytes)
     return err;
 }
 
+static int pass_ids_over(struct replay *r)
+{
+    int err = r->greatest == 0 || r->txn != NULL ? 0 : spool_begin(r->store, &r->txn);
+    return r->greatest == 0 || err != 0 ? err
+                                        : spool_reserve_ids(r->txn, r->greatest + id_gap);
+}
+
 int replay_end(struct replay *r)
 {
     int err = drop_doubts(r);
+    err = err != 0 ? err : pass_ids_over(r);
     int end = commit_pending(r);
     free(r->doubts);
     r->doubts = NULL;

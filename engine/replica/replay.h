@@ -26,6 +26,7 @@ struct replay {
     uint64_t damaged;            /* changes that are none, and were passed over */
     uint64_t dropped;            /* messages that were not believed */
     uint64_t bound;              /* deliveries that the writer's end may repeat, as it said last */
+    uint64_t greatest;           /* of the ids in the log, without the spool's number */
     uint16_t writer;             /* number of the spool that wrote the frame under way */
     struct replay_doubt *doubts; /* heap, [doubt_count]: messages and marks not believed yet */
     size_t doubt_count, doubt_room;
@@ -37,7 +38,8 @@ struct replay {
  *         of
  *         the store: nothing more can be done */
 MUST_USE int replay_frame(struct replay *r, struct slice frame);
-/* All frames were read: take out what is not believed, and commit what is pending. To be called
+/* All frames were read: take out what is not believed, leave the ids out that the log has, also those of mail
+ * that is gone, and commit what is pending. To be called
  * in any case. errors: of the store */
 MUST_USE int replay_end(struct replay *r);
 

@@ -6,6 +6,7 @@
 #include "engine/replica/replay.h"
 #include "engine/spool/spool_adopt.h"
 #include "engine/spool/spool_change.h"
+#include "engine/spool/spool_repair.h"
 #include "tests/unit/spool_fixture.h"
 
 #include <string.h>
@@ -124,6 +125,19 @@ static void marks_need_theirs(void **state)
     read_mark(SOURCE, 50, 0); /* never back */
     assert_int_equal(replay_end(&replay), 0);
     assert_true(mark_of(OTHER) == 77 && mark_of(SOURCE) == ADOPTION_DONE);
+}
+
+static void ids_of_mail_that_is_gone_are_left_out(void **state)
+{
+    const struct log_item gone = {.kind = LOG_ITEM_DONE, .id = 5000};
+    uint64_t first;
+    begin_replay();
+    read_items(&gone, 1);
+    assert_int_equal(replay_end(&replay), 0);
+    struct spool_txn *t = begin();
+    assert_int_equal(spool_read_first_id(t, &first), 0);
+    spool_abort(t);
+    assert_true(first > 5000);
 }
 
 /* --- from one spool into another -------------------------------------------------------------- */
@@ -245,6 +259,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(messages_need_their_mark, setup, teardown),
         cmocka_unit_test_setup_teardown(marks_need_theirs, setup, teardown),
+        cmocka_unit_test_setup_teardown(ids_of_mail_that_is_gone_are_left_out, setup, teardown),
         cmocka_unit_test_setup_teardown(messages_come_over, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
