@@ -23,8 +23,8 @@
  *     rings, as post_nap_prepare looks at both. Between the two there is no order.
  *   - Patient letters: a reader that dozes is not woken by them, as it gets up soon by itself.
  *   - The end: post_stop stores the flag with release and then wakes; post_must_end acquires. So a
- *     thread that has seen the flag also finds, by post_take and post_take_first, every letter that was sent before: by
- *     threads that had ended, or by who stops it.
+ *     thread that has seen the flag also finds, by post_take and post_take_first, every letter that was
+ *     sent before: by threads that had ended, or by who stops it.
  *   - Full rings: nobody waits for room. What is left in an outbox goes with the next post_flush,
  *     so a thread whose post_flush returned false must not sleep long. */
 #ifndef BASE_POST_H

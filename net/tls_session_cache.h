@@ -3,7 +3,8 @@
  * A key keeps as many sessions as connections commonly begin together, the newest is used first. A
  * TLS 1.3 ticket is used once (it could link connections, and servers may refuse a second use): with
  * two a key, 38 of 100 connections of a window of 20 had none. While more than half of all places are
- * taken a key keeps two at most, so that many destinations have some. A TLS 1.2 session stays until it expires. At the limit the least recently used key makes room. Owner: one thread. */
+ * taken a key keeps two at most, so that many destinations have some. A TLS 1.2 session stays until it
+ * expires. At the limit the least recently used key makes room. Owner: one thread. */
 #ifndef NET_TLS_SESSION_CACHE_H
 #define NET_TLS_SESSION_CACHE_H
 
