@@ -1,6 +1,7 @@
 """The log of a node: what it accepted is on the servers before it says 250, and a spool is made of it where the disk is
 lost."""
 import base64
+import collections
 import json
 import os
 import random
@@ -623,6 +624,13 @@ class Loser(Killer):
         self.lose('stop, then disk lost')
 
 
+def story(daemon, wrong):
+    """What a receiver should not have got, and all events of those messages, whose ids tell which was taken for which."""
+    people = {recipient for line in wrong if isinstance(line, dict) for recipient in line['recipients']}
+    ids = {e['id'] for e in daemon.of() if e.get('recipient') in people and 'id' in e}
+    return json.dumps({'wrong': wrong, 'events': [e for e in daemon.of() if e.get('id') in ids]})
+
+
 def test_disk_lost_under_load(nats, place, capsys):
     """LOST_DISKS, SLUICE_SEED: how many rounds, and of which world."""
     chance = random.Random(SEED)
@@ -658,7 +666,9 @@ def test_disk_lost_under_load(nats, place, capsys):
               f'{len(duplicates)} repeated, at most {max(counts)} by one crash; bound '
               f'{max(b for b in loser.bounds if b is not None)} a crash')
     assert not account.lost(), account.lost()[:10]
-    assert not account.unexpected(), account.unexpected()[:10]
+    assert not account.unexpected(), story(daemon, account.unexpected())
+    twice = [id for id, times in collections.Counter(e['id'] for e in daemon.of('Reception')).items() if times > 1]
+    assert not twice, json.dumps([e for e in daemon.of() if e.get('id') in twice[:3]])
     for number, allowed in zip(counts, loser.bounds):
         assert allowed is None or number <= allowed
     assert sum(counts) == len(duplicates), 'copies were repeated without a crash'
