@@ -41,15 +41,21 @@ static void all_come_in_order(void **state)
     assert_int_equal(next(&at, &is_active), COUNT + 1);
 }
 
+/* Messages 1 to count, of which nothing is known yet. */
+static void put_some(struct spool_position *places, uint64_t count)
+{
+    known_places_forget(&known);
+    for (uint64_t id = 1; id <= count; id++) {
+        places[id] = put_one(id);
+    }
+}
+
 /* What a sweep activated is gone, or elsewhere, when its turn would come. */
 static void active_ones_are_not_remembered(void **state)
 {
     struct spool_position places[7], at = {.class = SPOOL_INCOMING};
     bool is_active;
-    known_places_forget(&known);
-    for (uint64_t id = 1; id <= 6; id++) {
-        places[id] = put_one(id);
-    }
+    put_some(places, 6);
     assert_true(id_set_add(&held, 3));
     assert_true(id_set_add(&held, 4));
     assert_int_equal(next(&at, &is_active), 1);
@@ -71,10 +77,7 @@ static void the_place_may_be_set_back(void **state)
 {
     struct spool_position places[6], at = {.class = SPOOL_INCOMING};
     bool is_active;
-    known_places_forget(&known);
-    for (uint64_t id = 1; id <= 5; id++) {
-        places[id] = put_one(id);
-    }
+    put_some(places, 5);
     for (uint64_t id = 1; id <= 3; id++) {
         assert_int_equal(next(&at, &is_active), id);
     }

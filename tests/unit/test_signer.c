@@ -229,15 +229,23 @@ static void urgent_mail_goes_first_and_the_oldest_at_each_fourth_place(void **st
     signer_stop(bed.signer);
 }
 
+/* Messages 1, 2, ..., in memory and in the spool in turn. */
+static void submit_some(struct message **messages, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        messages[i] = message_new_of(i + 1, 0, i % 2 == 1);
+        submit(messages[i], 0);
+    }
+}
+
 /* More than a pass and a batch have room for; transports share the schedulers. */
 static void each_message_is_signed_once_and_goes_to_its_scheduler(void **state)
 {
     (void)state;
     enum { COUNT = 50 };
     struct message *messages[COUNT];
+    submit_some(messages, COUNT);
     for (size_t i = 0; i < COUNT; i++) {
-        messages[i] = message_new_of(i + 1, 0, i % 2 == 1);
-        submit(messages[i], 0);
         submit(messages[i], 3);
     }
     start();
@@ -259,10 +267,7 @@ static void slow_keys_sign_in_the_same_order(void **state)
     (void)state;
     enum { COUNT = 6 };
     struct message *messages[COUNT];
-    for (size_t i = 0; i < COUNT; i++) {
-        messages[i] = message_new_of(i + 1, 0, i % 2 == 1);
-        submit(messages[i], 0);
-    }
+    submit_some(messages, COUNT);
     atomic_store_explicit(&is_slow, true, memory_order_relaxed);
     start();
     for (size_t i = 0; i < COUNT; i++) {
