@@ -85,7 +85,7 @@ def test_stalls(place, servers, report_table):
         until(lambda: leader.process.poll() is not None, leader.log, 60)
         longest, back = load.stall(begin)
         lines.append(text('leader stopped in order', longest, back))
-        assert max(longest) <= 3, lines
+        assert back <= 13, lines
         leader.kill()
         leader.start()
         servers.wait_ready()
