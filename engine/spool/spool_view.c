@@ -215,30 +215,12 @@ int spool_read_message(struct spool_reader *r, uint64_t id, struct spool_envelop
     return 0;
 }
 
-int spool_read_chunk(struct spool_reader *r, uint64_t id, uint32_t chunk, struct slice *ret)
+/* The record says whether its content lies in it, so that pieces which some other message of this id left
+ * are never taken for it. errors: ERR_MISSING: there is no such message, or its content is in pieces */
+static int view_inline(struct spool_reader *r, uint64_t id, struct slice *ret)
 {
-    const struct spool_key key = spool_key_part(id, chunk);
-    const uint64_t part = (uint64_t)chunk + 1;
-    struct slice record;
-    int rc = view_get(r, SPOOL_TABLE_BODY, &key, &record);
-    if (rc == 0) {
-        bool is_new = !is_verified(r, id, part);
-        if (is_new) {
-            struct page_run run = {NULL, NULL};
-            page_run_add(&run, record);
-            page_run_ask(&run);
-        }
-        rc = spool_blob_decode(record, &key, is_new, ret);
-        if (rc == 0) {
-            set_verified(r, id, part);
-        }
-        return spool_reader_result(r, rc, &record);
-    }
-    if (rc != ERR_MISSING || chunk != 0) {
-        return rc;
-    }
     struct spool_message m;
-    rc = view_message(r, id, &m);
+    int rc = view_message(r, id, &m);
     if (rc == 0 && m.envelope.chunk_count > 0) {
         rc = ERR_MISSING;
     }
@@ -246,6 +228,32 @@ int spool_read_chunk(struct spool_reader *r, uint64_t id, uint32_t chunk, struct
         *ret = m.body;
     }
     return rc;
+}
+
+int spool_read_chunk(struct spool_reader *r, uint64_t id, uint32_t chunk, struct slice *ret)
+{
+    const struct spool_key key = spool_key_part(id, chunk);
+    const uint64_t part = (uint64_t)chunk + 1;
+    struct slice record;
+    int rc = chunk == 0 ? view_inline(r, id, ret) : ERR_MISSING;
+    if (rc != ERR_MISSING) {
+        return rc;
+    }
+    rc = view_get(r, SPOOL_TABLE_BODY, &key, &record);
+    if (rc != 0) {
+        return rc;
+    }
+    bool is_new = !is_verified(r, id, part);
+    if (is_new) {
+        struct page_run run = {NULL, NULL};
+        page_run_add(&run, record);
+        page_run_ask(&run);
+    }
+    rc = spool_blob_decode(record, &key, is_new, ret);
+    if (rc == 0) {
+        set_verified(r, id, part);
+    }
+    return spool_reader_result(r, rc, &record);
 }
 
 int spool_read_recipients(struct spool_reader *r, uint64_t id, uint32_t batch,
