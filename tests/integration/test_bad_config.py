@@ -194,7 +194,7 @@ def daemon(module_place):
     daemon.write_config()
     answer = api.get(daemon, '/v1/status').object
     assert answer['messages'] == 0
-    assert daemon.stop(60) == 0
+    assert daemon.stop() == 0
     check_log(daemon.log())
 
 

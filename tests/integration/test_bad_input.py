@@ -34,7 +34,7 @@ def daemon(module_place):
     yield daemon
     assert daemon.is_alive(), daemon.log()
     assert is_served(daemon)
-    assert daemon.stop(60) == 0
+    assert daemon.stop() == 0
     check_log(daemon.log())
 
 
@@ -535,7 +535,7 @@ def guarded(module_place):
                                        'timeout': '2s'})
     yield daemon
     assert say_tls(daemon, head('/v1/status', f'Authorization: Bearer {SECRET}')).status == 200
-    assert daemon.stop(60) == 0
+    assert daemon.stop() == 0
     check_log(daemon.log())
 
 

@@ -109,10 +109,10 @@ def test_a_large_message_expires_where_nothing_else_happens(place):
         for _ in range(count):
             client.expect(250)
         client.data(message())
-    until(lambda: daemon.totals()['expired'] == count, 'the end of it', 40)
-    until(lambda: daemon.totals()['messages'] == 0, 'its removal', 40)
+    until(lambda: daemon.totals()['expired'] == count, 'the end of it')
+    until(lambda: daemon.totals()['messages'] == 0, 'its removal')
     until(lambda: daemon.totals()['used_bytes'] < before + (64 << 10),
-          lambda: f'nothing left of {before}: {daemon.totals()}', 40)
+          lambda: f'nothing left of {before}: {daemon.totals()}')
 
 
 def test_null_sender_gets_no_report(place):

@@ -137,7 +137,7 @@ def test_churn(place):
         asker.ended.set()
         asker.join(60)
         assert asker.failure is None and asker.answers > 0
-    assert daemon.stop(60) == 0
+    assert daemon.stop() == 0
     assert 'ThreadSanitizer' not in daemon.log()
     for sink in sinks:
         assert sink.end() == 0

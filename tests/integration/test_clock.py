@@ -14,7 +14,7 @@ import time
 from support.client import message, submit
 from support.daemon import BUILD, PROGRAM
 from support.injection import post
-from support.wait import until
+from support.wait import PATIENCE, until
 from test_orders import LABELS
 
 HOUR, DAY = 3600, 86400
@@ -65,7 +65,7 @@ class Stage:
         """A command on the same machine, whose clock is the same."""
         done = subprocess.run([PROGRAM, args[0], '-c', self.daemon.config_path, *args[1:]],
                               capture_output=True, env={**os.environ, **self.clock.env},
-                              timeout=20, check=False, text=True)
+                              timeout=PATIENCE, check=False, text=True)
         assert done.returncode == 0, (args, done.stdout, done.stderr)
         return done.stdout
 
@@ -206,7 +206,7 @@ def test_steps_at_random(place):
     clock.set(10 * DAY)
     until(lambda: all(daemon.of('Delivery', who) for who in sent), lambda: [
         (who, daemon.results(who), daemon.query('messages')) for who in sent
-        if not daemon.of('Delivery', who)], 40)
+        if not daemon.of('Delivery', who)])
     daemon.wait_empty()
     everybody = [r for m in s.receiver.messages for r in m.recipients]
     assert sorted(everybody) == sorted(sent)

@@ -105,9 +105,9 @@ def test_join_and_leave(nodes):
 
     # A node that stops in order is known to have left at once; what was killed is not missed yet (test_standing_still).
     assert b.stop() == 0
-    wait_states(a, 5, a='alive', b='left', c='alive')
+    wait_states(a, a='alive', b='left', c='alive')
     c.kill()
-    wait_states(a, 5, a='alive', c='alive')
+    wait_states(a, a='alive', c='alive')
 
     # One that is alive cannot be forgotten; one that left can, and everybody forgets it.
     done = a.command('cluster', 'forget', 'a')
@@ -115,8 +115,8 @@ def test_join_and_leave(nodes):
     done = a.command('cluster', 'forget', 'nobody')
     assert done.returncode != 0 and b'no such node' in done.stderr, done
     c.start()
-    wait_states(a, 15, c='alive')
-    wait_states(c, 15, b='left')
+    wait_states(a, c='alive')
+    wait_states(c, b='left')
     done = a.command('cluster', 'forget', 'b')
     assert done.returncode == 0, done.stderr
     until(lambda: 'b' not in states(a) and 'b' not in states(c), lambda: f'{states(a)} {states(c)}')
@@ -164,7 +164,7 @@ def test_numbers(nats, nodes):
         sound = {'format': 1, 'next': 500, 'nodes': {name: had[name] for name in names[:2]}}
         client.put('sluice_nodes', 'all/numbers', json.dumps(sound).encode())
         client.settle()
-        until(lambda: numbers(first).get('number-new') == 500, lambda: f'{numbers(first)}', 15)
+        until(lambda: numbers(first).get('number-new') == 500, lambda: f'{numbers(first)}')
 
     gone = daemons[names[1]]
     assert gone.stop() == 0
@@ -172,7 +172,7 @@ def test_numbers(nats, nodes):
     assert first.command('cluster', 'forget', names[1]).returncode == 0
     gone.start()
     wait_states(first, **{names[1]: 'alive'})
-    until(lambda: numbers(first).get(names[1]) == 501, lambda: f'{numbers(first)}', 15)
+    until(lambda: numbers(first).get(names[1]) == 501, lambda: f'{numbers(first)}')
 
 
 def test_counts(nats, place):
@@ -198,7 +198,7 @@ def test_counts(nats, place):
         return all(rows[name][m] == own[name][m] for name in daemons for m in members) and \
             own['count-b']['messages'] == 1 and own['count-c']['delivered'] == 10 and \
             [lines[-1]['total'][m] for m in members] == [sum(row.get(m, 0) for row in lines[:-1]) for m in members]
-    until(is_told, lambda: api.get(a, '/v1/cluster').body.decode(), 15)
+    until(is_told, lambda: api.get(a, '/v1/cluster').body.decode())
     lines = [json.loads(line) for line in api.get(a, '/v1/cluster').body.splitlines()]
     assert not set(daemons) & set(lines[-1]['absent']), lines[-1]
     text = a.command('cluster').stdout.decode()
@@ -234,7 +234,7 @@ def test_orders(nats, place, report_table):
     for n in range(10):
         begin = time.monotonic()
         given = give((a, b, c)[n % 3], '--domain', f'd{n}.test', '--for', '1h')
-        until(lambda: not awaited(orders((a, b, c)[n % 3])[-1], *daemons), lambda: f'{orders(a)}\n{a.log()}', 10)
+        until(lambda: not awaited(orders((a, b, c)[n % 3])[-1], *daemons), lambda: f'{orders(a)}\n{a.log()}')
         spans.append((time.monotonic() - begin) * 1000)
         for daemon in (a, b, c):
             [there] = [row for row in orders(daemon) if row.get('domain') == f'd{n}.test']
@@ -292,7 +292,7 @@ def test_orders_without_servers(nats, place):
     until(lambda: len(orders(b)) == 1, lambda: f'{orders(b)}')
     for server in nats.servers:
         server.kill()
-    a.wait_log('goes on alone', 30)
+    a.wait_log('goes on alone')
     assert 'alone-b' in give(a, '--domain', 'during.test')['awaited']
     submit(a, 'a@a.test', ['r@during.test'], message())
     assert b.command('resume', '--domain', 'before.test').returncode == 0
@@ -302,8 +302,8 @@ def test_orders_without_servers(nats, place):
     nats.wait_ready()
     for daemon in (a, b):
         until(lambda: [row['domain'] for row in orders(daemon)] == ['during.test'],
-              lambda: f'{orders(daemon)}\n{daemon.log()}', 60)
-    until(lambda: not awaited(orders(a)[0], 'alone-a', 'alone-b'), lambda: f'{orders(a)}', 30)
+              lambda: f'{orders(daemon)}\n{daemon.log()}')
+    until(lambda: not awaited(orders(a)[0], 'alone-a', 'alone-b'), lambda: f'{orders(a)}')
     assert not a.of('Delivery', recipient='r@during.test')
     assert b.command('resume', '--domain', 'during.test').returncode == 0
     a.wait_event('Delivery', 'r@during.test')
@@ -404,7 +404,7 @@ def test_orders_random(place, tmp_path):
             world.wake()
             world.start()
             until(world.is_settled, lambda: f'seed {seed}: {world.shown()}\ngiven {sorted(world.given)}\nlifted '
-                  f'{sorted(world.lifted)}\ndoubtful {world.doubtful}\n{world.log}', 60)
+                  f'{sorted(world.lifted)}\ndoubtful {world.doubtful}\n{world.log}')
             for daemon in daemons.values():
                 daemon.command('resume', '--all')
                 until(lambda: not orders(daemon), lambda: f'seed {seed}: {orders(daemon)}')
@@ -433,13 +433,13 @@ def test_standing_still(nodes):
     wait_states(a, still='alive', awake='alive')
     until(lambda: 'messages' in told(b, 'still')[0], b.log)
     a.signal(signal.SIGSTOP)
-    wait_states(b, 25, still='late', awake='alive')
+    wait_states(b, still='late', awake='alive')
     # What it said last still counts, and who has not said so of late is named.
     row, end = told(b, 'still')
     assert 'node still is late' in b.log() and row['messages'] == 0 and 'still' in end['absent'] and 'awake' not in end['absent']
     a.signal(signal.SIGCONT)
-    wait_states(b, 15, still='alive', awake='alive')
-    wait_states(a, 15, still='alive', awake='alive')
+    wait_states(b, still='alive', awake='alive')
+    wait_states(a, still='alive', awake='alive')
     assert 'node awake is late' not in a.log()
 
 
@@ -453,19 +453,19 @@ def test_servers_die(nats, nodes):
     leader.kill()
     puts = lambda: {row['node']: row['revision'] for row in a.query('cluster') if 'revision' in row}
     before = puts()
-    until(lambda: all(puts()[name] > before[name] for name in both), lambda: f'{before} {puts()}\n{a.log()}', 40)
-    wait_states(a, 15, **both)
+    until(lambda: all(puts()[name] > before[name] for name in both), lambda: f'{before} {puts()}\n{a.log()}')
+    wait_states(a, **both)
     leader.start()
     nats.wait_ready()
     # Without a majority everybody goes on alone, and says so.
     for server in nats.servers[:2]:
         server.kill()
-    a.wait_log('goes on alone', 30)
+    a.wait_log('goes on alone')
     for server in nats.servers[:2]:
         server.start()
     nats.wait_ready()
-    wait_states(a, 40, **both)
-    wait_states(b, 40, **both)
+    wait_states(a, **both)
+    wait_states(b, **both)
 
 
 def test_connection_breaks(place, tmp_path):
@@ -483,13 +483,13 @@ def test_connection_breaks(place, tmp_path):
         for n in range(int(os.environ.get('CUT_ROUNDS', '1'))):
             before, wire.is_cutting = wire.connections, True
             wire.cut_all()
-            until(lambda: wire.connections >= before + 12 or not node.is_alive(), node.log, 60)
+            until(lambda: wire.connections >= before + 12 or not node.is_alive(), node.log)
             assert node.is_alive(), node.log()
             submit(node, 'a@a.test', [f'r{n}@d.test'], message())
             node.wait_event('Delivery', f'r{n}@d.test')
             wire.is_cutting = False
             lately = revision()
-            until(lambda: revision() > lately, node.log, 40)
+            until(lambda: revision() > lately, node.log)
             wait_states(node, cut='alive')
     finally:
         wire.close()
@@ -500,8 +500,8 @@ def test_same_name(nodes):
     a = nodes('twin').start()
     wait_states(a, twin='alive')
     other = nodes('twin').start()
-    other.wait_log('give each machine a node name of its own', 20)
-    a.wait_log('give each machine a node name of its own', 20)
+    other.wait_log('give each machine a node name of its own')
+    a.wait_log('give each machine a node name of its own')
 
 
 def test_lesson(nats, place, report_table):

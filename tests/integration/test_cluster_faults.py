@@ -23,7 +23,7 @@ from support import api
 from support.nats import NatsClient, NatsCluster, section
 from support.receiver import Receiver
 from support.tools import Account, Sink, Source
-from support.wait import until
+from support.wait import PATIENCE, until
 from support.wire import Wire
 from test_crash import SEED, per_crash
 
@@ -431,14 +431,14 @@ def test_everything_fails(nats, place, capsys):
     for node in nodes:
         node.daemon.start(wait=False)
     for node in nodes:
-        node.daemon.wait_log('log: it works', 40)
+        node.daemon.wait_log('log: it works')
     sources = [place.keep(Source(folder, f'{name}-{node.name}', f'127.0.0.1:{node.daemon.port}', '--messages', '0', '--seconds',
                                  '7200', '--retry', '--timeout', '30', *options))
                for node in nodes for name, options in LOAD.items()]
     if not IS_LONG:
         for source in sources:
             if source.name.startswith('steady'):
-                source.wait(20)
+                source.wait(PATIENCE)
     world = World(random.Random(SEED), nodes, nats)
     begin = time.monotonic()
     world.run(SECONDS)
@@ -448,7 +448,7 @@ def test_everything_fails(nats, place, capsys):
     wait_well(nats, nodes)
     well = time.monotonic()
     for node in nodes:
-        assert node.daemon.stop(40) == 0, node.history()[-3000:]
+        assert node.daemon.stop() == 0, node.history()[-3000:]
     result = Result(world, Account(sources, sink, seats, rate), seats, rate)
     with capsys.disabled():
         print(f'\n{result.text()}\n{healed - begin:.0f} s, and all was well {well - healed:.0f} s later')

@@ -156,7 +156,7 @@ class Fate:
         assert kind != 'disks returned' or done.returncode == 0, done  # the order was on the disk
         if kind == 'disk taken over':
             until(lambda: any(' messages' in line for d in self.power.nodes for line in d.log().splitlines()
-                              if 'is taken over: ' in line), victim.log, 40)
+                              if 'is taken over: ' in line), victim.log)
 
 
 def test_under_load(power, capsys):
@@ -179,9 +179,9 @@ def test_under_load(power, capsys):
     for source in sources:
         source.end()
     for daemon in daemons:
-        daemon.wait_empty(60)
+        daemon.wait_empty()
         fate.read_bound(daemon)
-        assert daemon.stop(40) == 0
+        assert daemon.stop() == 0
     account = Account(sources, sink)
     duplicates = account.duplicates()
     with capsys.disabled():

@@ -12,7 +12,7 @@ from support.client import message, submit
 from support.listening_server import ListeningServer
 from support.nats import NatsCluster, section
 from support.nats_account import Account
-from support.wait import until
+from support.wait import PATIENCE, until
 
 
 UNKNOWN = 'TLS handshake error: (?!EOF)'  # the question for its version ends the connection before it begins
@@ -72,7 +72,7 @@ def test_who_has_all_of_it_joins(place, world):
     daemons = [place.sluice(cluster=section(name, world.nats, **world.right)) for name in ('safe-a', 'safe-b')]
     for daemon in daemons:
         until(lambda: {row['node'] for row in daemon.query('cluster') if row.get('state') == 'alive'} == {'safe-a', 'safe-b'},
-              daemon.log, 20)
+              daemon.log)
     assert daemons[0].command('check').returncode == 0
     assert all(daemon.stop() == 0 for daemon in daemons)
 
@@ -83,7 +83,7 @@ def test_who_lacks_some_of_it_stays_alone(place, world, what):
     log = world.nats.servers[0].folder / 'log'
     begin = log.stat().st_size
     daemon = place.sluice(cluster=section('unsafe', world.nats, **world.changed(what)))
-    until(lambda: re.search(REFUSALS[what], log.read_text('utf-8')[begin:]), lambda: log.read_text('utf-8')[begin:], 20)
+    until(lambda: re.search(REFUSALS[what], log.read_text('utf-8')[begin:]), lambda: log.read_text('utf-8')[begin:])
     assert daemon.query('cluster') == []  # who joins sees himself
 
 
@@ -110,10 +110,10 @@ def test_who_was_refused_for_a_while_comes_back(place, world, what):
     daemons = [place.sluice(cluster=section(f'{what}-{name}', world.nats, **{**world.right, **files}, log=True),
                             routes={'*': ('smtp', receiver.nexthop)}) for name in 'ab']
     for daemon in daemons:
-        until(lambda: is_whole(daemon), daemon.log, 30)
+        until(lambda: is_whole(daemon), daemon.log)
     wrong = (Account(world.folder / 'other'), world.authority) if what == 'credentials' else (world.account, world.other)
     said = world.restart(*wrong)
-    until(lambda: len(re.findall(REFUSALS[what], said())) >= 30, said, 30)
+    until(lambda: len(re.findall(REFUSALS[what], said())) >= 30, said)
     if what == 'credentials':
         world.restart(world.account, world.authority)
     else:
@@ -121,7 +121,7 @@ def test_who_was_refused_for_a_while_comes_back(place, world, what):
         shutil.copy(leaf.key, files['tls_key'])
         shutil.copy(leaf.cert, files['tls_certificate'])
     for i, daemon in enumerate(daemons):
-        until(lambda: is_whole(daemon), daemon.log, 40)
+        until(lambda: is_whole(daemon), daemon.log)
         submit(daemon, 'a@a.test', [f'{what}{i}@back.test'], message())
         daemon.wait_event('Delivery', f'{what}{i}@back.test')
     assert all(daemon.stop() == 0 for daemon in daemons)
@@ -156,22 +156,22 @@ def test_server_that_is_silent_after_it_asked_for_tls(place, world, tls):
     place.keep(mute)
     way = world.right if tls else {'credentials': world.right['credentials']}
     daemon = place.sluice(cluster=section('waits', world.nats, **way, servers=[f'nats://127.0.0.1:{mute.port}'], log=True))
-    until(lambda: mute.kept > 0, daemon.log, 20)
-    done = daemon.command('check', timeout=30)
+    until(lambda: mute.kept > 0, daemon.log)
+    done = daemon.command('check', timeout=PATIENCE)
     assert done.returncode != 0 and b'does not let this node in' in done.stdout + done.stderr
     assert daemon.command('cluster', timeout=10).returncode == 0
-    assert daemon.stop(30) == 0
+    assert daemon.stop() == 0
 
 
 def test_server_that_becomes_silent_when_it_asked_for_tls(place, world):
     daemon = place.sluice(cluster=section('waits-later', world.nats, **world.right, log=True))
     server = world.nats.servers[0]
-    until(lambda: 'log: it works' in daemon.log(), daemon.log, 20)
+    until(lambda: 'log: it works' in daemon.log(), daemon.log)
     server.kill()
     mute = Mute(server.port)
     try:
-        until(lambda: mute.kept > 3, daemon.log, 30)
-        assert daemon.stop(30) == 0
+        until(lambda: mute.kept > 3, daemon.log)
+        assert daemon.stop() == 0
     finally:
         mute.close()
         server.start()

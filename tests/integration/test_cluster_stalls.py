@@ -46,7 +46,7 @@ class Load:
         """Waits until all flows again. returns: the longest pause since then of 250s and deliveries, and the end of the last one that is
         longer than a second; seconds"""
         time.sleep(3)
-        until(self.flows, self.daemon.log, 60)
+        until(self.flows, self.daemon.log)
         longest, back = [], 0
         for times in self.times():
             since = [begin, *(t for t in times if t > begin)]
@@ -82,7 +82,7 @@ def test_stalls(place, servers, report_table):
         leader = load.leader()
         begin = time.time()
         leader.signal(signal.SIGUSR2)
-        until(lambda: leader.process.poll() is not None, leader.log, 60)
+        until(lambda: leader.process.poll() is not None, leader.log)
         longest, back = load.stall(begin)
         lines.append(text('leader stopped in order', longest, back))
         assert back <= 13, lines

@@ -431,7 +431,7 @@ def test_servers_that_stand_still(nodes):
             server.signal(signal.SIGSTOP)
         try:
             time.sleep(0.5)
-            assert nodes.b.stop(30) == 0
+            assert nodes.b.stop() == 0
         finally:
             for server in nodes.nats.servers:
                 server.signal(signal.SIGCONT)

@@ -8,11 +8,11 @@ import pytest
 
 from support.client import message, submit
 from support.daemon import PROGRAM
-from support.wait import until
+from support.wait import PATIENCE, until
 
 
 def run(*args, stdin=b'', env=None):
-    return subprocess.run([PROGRAM, *args], input=stdin, capture_output=True, timeout=20,
+    return subprocess.run([PROGRAM, *args], input=stdin, capture_output=True, timeout=PATIENCE,
                           check=False, env=env)
 
 
@@ -274,7 +274,7 @@ def test_manual_page_is_well_formed(tmp_path):
     page = tmp_path / 'sluice.1'
     page.write_bytes(run('help', '--man').stdout)
     done = subprocess.run(['groff', '-man', '-Tascii', '-ww', str(page)], capture_output=True,
-                          timeout=20, check=False)
+                          timeout=PATIENCE, check=False)
     assert done.returncode == 0 and done.stderr == b'' and b'sluice' in done.stdout
 
 
@@ -287,7 +287,7 @@ def test_bash_completes(tmp_path):
 
     def complete(*words):
         done = subprocess.run(['bash', '-c', asks, 'bash', str(script), *words],
-                              capture_output=True, timeout=20, check=True)
+                              capture_output=True, timeout=PATIENCE, check=True)
         return done.stdout.decode().split()
     assert complete('sluice', 'susp') == ['suspend']
     assert '--tenant' in complete('sluice', 'suspend', '--te')

@@ -220,9 +220,9 @@ def crash_under_load(place, capsys, breaker, count, seconds, what):
     killer.read_bound()
     for source in sources:
         source.end()
-    daemon.wait_empty(60)
+    daemon.wait_empty()
     lister.ends.set()
-    lister.join(30)
+    lister.join()
     missing = lister.missing()
     assert daemon.stop() == 0
     account = Account(sources, sink)

@@ -9,6 +9,7 @@ import yaml
 
 import daily_tasks
 from support.address import free_port
+from support.wait import PATIENCE
 
 DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'docs')
 
@@ -50,7 +51,7 @@ def test_questions_are_answered_over_http(scene, task):
         method, _, path = request.partition(' ')
         if method == 'GET':
             url = f'http://127.0.0.1:{scene.daemon.http_port}{scene.fill_in(path)}'
-            with urllib.request.urlopen(url, timeout=20) as answer:
+            with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
                 assert answer.status == 200 and answer.read(), request
 
 
@@ -63,7 +64,7 @@ def test_orders_are_understood_over_http(scene, task):
             data = json.dumps({**json.loads(body), 'dry_run': True}).encode()
             url = f'http://127.0.0.1:{scene.daemon.http_port}{path}'
             ask = urllib.request.Request(url, data, {'Content-Type': 'application/json'})
-            with urllib.request.urlopen(ask, timeout=20) as answer:
+            with urllib.request.urlopen(ask, timeout=PATIENCE) as answer:
                 assert answer.status == 200 and 'would_match' in json.load(answer), request
 
 
@@ -75,5 +76,5 @@ def test_orders_on_lanes_are_understood_over_http(scene, task):
         if (method, path) == ('POST', '/v1/lanes'):
             url = f'http://127.0.0.1:{scene.daemon.http_port}{path}'
             ask = urllib.request.Request(url, body.encode(), {'Content-Type': 'application/json'})
-            with urllib.request.urlopen(ask, timeout=20) as answer:
+            with urllib.request.urlopen(ask, timeout=PATIENCE) as answer:
                 assert answer.status == 200 and json.load(answer)['count'] >= (1 if '"site"' in body else 0), request

@@ -288,7 +288,7 @@ def test_every_copy_is_signed_however_often_the_process_dies(place, keys):
         time.sleep(rng.uniform(0, 0.02))
         daemon.kill()
         daemon.start()
-    until(lambda: {m.recipients[0] for m in list(receiver.messages)} >= accepted, lambda: (seed, daemon.log()[-2000:]), 60)
+    until(lambda: {m.recipients[0] for m in list(receiver.messages)} >= accepted, lambda: (seed, daemon.log()[-2000:]))
     daemon.wait_empty()
     assert deferred, seed
     assert {m.recipients[0] for m in receiver.messages} == accepted

@@ -9,7 +9,7 @@ from support.api import Connection, ask, get
 from support.client import Client, message, submit
 from support.injection import post
 from support.reloading import reload
-from support.wait import until
+from support.wait import PATIENCE, until
 
 
 class Stuck:
@@ -21,7 +21,7 @@ class Stuck:
     def __call__(self, verb, argument, session):
         if verb == '.':
             self.is_asked.set()
-            self.release.wait(60)
+            self.release.wait(600)
 
 
 def stuck_relay(place, count=1, **settings):
@@ -32,7 +32,7 @@ def stuck_relay(place, count=1, **settings):
     daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)}, http={}, **settings)
     for n in range(count):
         submit(daemon, 'a@a.test', [f'r{n}@x.test'], message())
-    assert answers.is_asked.wait(20)
+    assert answers.is_asked.wait(PATIENCE)
     return daemon, answers, receiver
 
 
@@ -63,7 +63,7 @@ def test_nobody_gives_mail_while_it_drains(place):
     refused = post(daemon, {'from': 'a@a.test', 'recipients': ['b@x.test'], 'text': 'x\n'})
     assert refused.status == 503 and int(refused.retry_after) > 0 and 'draining' in refused.object['error']
     assert get(daemon, '/readyz', 503).object['gates'] == ['draining']
-    door = http.client.HTTPConnection('127.0.0.1', daemon.http_port, timeout=20)
+    door = http.client.HTTPConnection('127.0.0.1', daemon.http_port, timeout=PATIENCE)
     door.request('GET', '/readyz')
     assert door.getresponse().status == 503
     door.close()

@@ -195,7 +195,7 @@ class Stage:
                 e['type'] in ('Delivery', 'Bounce') for e in self.daemon.results(r))])
             return not waiting
         try:
-            until(is_over, 'results', 60)
+            until(is_over, 'results')
         except AssertionError:
             pass  # the case's own test says what is missing
 

@@ -28,7 +28,7 @@ class Order:
     def __call__(self, verb, argument, session):
         if verb == 'RCPT':
             if self.stop_at is not None and len(self.came) >= self.stop_at:
-                until(lambda: self.stop_at is None, 'the receiver goes on', 60)
+                until(lambda: self.stop_at is None, 'the receiver goes on')
             self.came.append(argument.split('<')[1].split('@')[0])
 
     def of(self, first, last=None):
@@ -47,7 +47,7 @@ def send(daemon, name, count, **headers):
 def wait_in_core(daemon, count):
     def todo():
         return sum(row.get('todo', 0) for row in ask(daemon, '/v1/destinations')[1])
-    until(lambda: todo() == count, lambda: f'{count} wait for the receiver, {todo()} do', 30)
+    until(lambda: todo() == count, lambda: f'{count} wait for the receiver, {todo()} do')
 
 
 def daemon_of(place, receiver, tenants, **more):
@@ -109,7 +109,7 @@ def test_weights_by_reload(place, order, receiver):
     wait_in_core(daemon, 180)
     order.stop_at = 40
     let_go(daemon)
-    until(lambda: len(order.came) == 40, 'the first ones', 60)
+    until(lambda: len(order.came) == 40, 'the first ones')
     daemon.tenants = {'one': {'weight': 5}, 'three': {'weight': 3}}
     reload(daemon)
     order.stop_at = None
@@ -145,7 +145,7 @@ def test_floor_by_configuration_and_reload(place, order, receiver):
     wait_in_core(daemon, 100)
     order.stop_at = 20
     let_go(daemon)
-    until(lambda: len(order.came) == 20, 'the first ones', 60)
+    until(lambda: len(order.came) == 20, 'the first ones')
     daemon.options['class_floor'] = 25
     reload(daemon)
     order.stop_at = None
@@ -196,7 +196,7 @@ def test_deferred_mail_comes_back_in_its_flow(place, order, receiver):
     send(daemon, 'two', 15, X_Tenant='two')
     wait_in_core(daemon, 30)
     let_go(daemon)
-    until(lambda: len(daemon.of('TransientFailure')) == 30, 'all refused', 60)
+    until(lambda: len(daemon.of('TransientFailure')) == 30, 'all refused')
     daemon.transports['smtp']['hold'] = True
     reload(daemon)
     daemon.command('flush')
@@ -219,7 +219,7 @@ def test_what_reports_say(place, receiver):
     families = exposition.parse(get(daemon, '/metrics').body)
     assert exposition.value(families, 'sluice_waiting_seconds', **{'class': 'bulk'}) > 0
     assert exposition.value(families, 'sluice_waiting_seconds', **{'class': 'urgent'}) == 0
-    found = until(lambda: daemon.query('messages', '--tenant', 'one'), 'it is in the tables', 30)
+    found = until(lambda: daemon.query('messages', '--tenant', 'one'), 'it is in the tables')
     chain = ask(daemon, '/v1/why', message=found[0]['id'])[1][0]['chain']
     assert any('takes turns with 1 other flow' in link['what'] and 'weighs 1' in link['what'] for link in chain), chain
     let_go(daemon)
@@ -240,13 +240,13 @@ def test_what_waits_for_places_keeps_no_other_tenant(place):
         post(daemon, {'messages': [{'from': 'a@a.test', 'recipients': [f'{tenant}{n}@{domain}'], 'text': 'x\n',
                                     'tenant': tenant} for n in range(count)]}).expect(202)
     give('full', 5, 'later.test')
-    until(lambda: daemon.totals()['deferred'] == 5, daemon.totals, 60)
+    until(lambda: daemon.totals()['deferred'] == 5, daemon.totals)
     give('full', 60, 'held.test')
-    until(lambda: daemon.totals()['active'] >= 35, daemon.totals, 60)
+    until(lambda: daemon.totals()['active'] >= 35, daemon.totals)
     assert daemon.command('flush', '--tenant', 'full').returncode == 0
     assert daemon.command('suspend', '--tenant', 'other', '--for', '1h', '--reason', 'a test').returncode == 0
     give('other', 20, 'x.test')
-    until(lambda: daemon.totals()['suspended'] == 20, daemon.totals, 60)
+    until(lambda: daemon.totals()['suspended'] == 20, daemon.totals)
     assert daemon.command('resume', '--tenant', 'other').returncode == 0
     good.wait(20, 60)
 
@@ -285,21 +285,21 @@ def test_places_are_given_back(place, order, receiver, way):
         assert daemon.command('suspend', '--tenant', 'full', '--for', span, '--reason', 'a test').returncode == 0
     send(daemon, 'full', 60, X_Tenant='full')
     if is_tried:
-        until(lambda: len(refused) == 60, lambda: len(refused), 30)
-        until(lambda: daemon.totals()['deferred'] == 60 or way == 'deferred', daemon.totals, 30)
+        until(lambda: len(refused) == 60, lambda: len(refused))
+        until(lambda: daemon.totals()['deferred'] == 60 or way == 'deferred', daemon.totals)
         daemon.transports['smtp']['hold'] = True
         reload(daemon)
     if way == 'flushed':
         daemon.command('flush')
     if way == 'resumed':
-        until(lambda: daemon.totals()['suspended'] == 60, daemon.totals, 30)
+        until(lambda: daemon.totals()['suspended'] == 60, daemon.totals)
         assert daemon.command('resume', '--tenant', 'full').returncode == 0
-    until(lambda: in_memory(daemon).get('full') == 35, lambda: in_memory(daemon), 30)
+    until(lambda: in_memory(daemon).get('full') == 35, lambda: in_memory(daemon))
     tried = len(daemon.of('TransientFailure'))
     send(daemon, 'late', 60, X_Tenant='late')
-    until(lambda: 21 <= in_memory(daemon)['late'] <= 25, lambda: in_memory(daemon), 30)
+    until(lambda: 21 <= in_memory(daemon)['late'] <= 25, lambda: in_memory(daemon))
     send(daemon, 'last', 60, X_Tenant='last')
-    until(lambda: in_memory(daemon)['last'] >= 7, lambda: in_memory(daemon), 30)
+    until(lambda: in_memory(daemon)['last'] >= 7, lambda: in_memory(daemon))
     shares = in_memory(daemon)
     assert sum(shares.values()) <= 40 and shares['full'] <= 11 and 16 <= shares['late'] <= 20, shares
     assert given_back(daemon) >= 35 - 11
@@ -309,9 +309,9 @@ def test_places_are_given_back(place, order, receiver, way):
         daemon.kill()
         daemon.start()
     let_go(daemon)
-    until(lambda: len(order.came) == 180, lambda: len(order.came), 60)
+    until(lambda: len(order.came) == 180, lambda: len(order.came))
     assert len(set(order.came)) == 180
-    until(lambda: len(daemon.of('Delivery')) == 180 and daemon.totals()['active'] == 0, daemon.totals, 30)
+    until(lambda: len(daemon.of('Delivery')) == 180 and daemon.totals()['active'] == 0, daemon.totals)
     assert len(daemon.of('TransientFailure')) == tried
     if not is_tried and way != 'resumed':
         # What left memory and came again was signed again, and is counted once.
@@ -329,15 +329,15 @@ def test_a_kill_while_places_are_given_back(place, order, receiver):
     daemon = daemon_of(place, receiver, {}, options={'message_active_limit': 320})
     names = ['full', 'a', 'b', 'c', 'd']
     send(daemon, 'full', 330, X_Tenant='full')
-    until(lambda: in_memory(daemon).get('full') == 280, lambda: in_memory(daemon), 30)
+    until(lambda: in_memory(daemon).get('full') == 280, lambda: in_memory(daemon))
     for name in names[1:]:
         send(daemon, name, 60, X_Tenant=name)
-        until(lambda: given_back(daemon) > 0, 'places are given back', 30)
+        until(lambda: given_back(daemon) > 0, 'places are given back')
         daemon.kill()
         daemon.start()
-        until(lambda: daemon.totals()['active'] == 280, daemon.totals, 30)
+        until(lambda: daemon.totals()['active'] == 280, daemon.totals)
     let_go(daemon)
-    until(lambda: len(order.came) == 570, lambda: len(order.came), 60)
+    until(lambda: len(order.came) == 570, lambda: len(order.came))
     daemon.wait_empty()
     assert len(set(order.came)) == len(order.came) == 570
     assert len(daemon.of('Delivery')) == 570 and not daemon.of('TransientFailure')

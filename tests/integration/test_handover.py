@@ -15,7 +15,7 @@ from support.address import free_port
 from support.api import Connection, get
 from support.client import Client, message, submit
 from support.daemon import PROGRAM
-from support.wait import until
+from support.wait import PATIENCE, until
 
 
 class Knocking:
@@ -69,7 +69,7 @@ class Knocking:
             return self.count('cut off')
 
     def look(self):
-        connection = http.client.HTTPConnection('127.0.0.1', self.daemon.http_port, timeout=20)
+        connection = http.client.HTTPConnection('127.0.0.1', self.daemon.http_port, timeout=PATIENCE)
         try:
             connection.connect()
         except OSError as error:
@@ -98,7 +98,7 @@ def restart(daemon, count):
     """It is the same process that runs again."""
     done = daemon.command('restart')
     assert done.returncode == 0, done.stderr
-    until(lambda: daemon.log().count(' is running') == count, lambda: f'{count} beginnings: {daemon.log()}', 60)
+    until(lambda: daemon.log().count(' is running') == count, lambda: f'{count} beginnings: {daemon.log()}')
 
 
 def test_nobody_is_refused(place):
@@ -315,16 +315,16 @@ def test_sockets_of_a_service_manager(place):
             client.ehlo('client.test')
             client.mail('a@a.test', [f'r{n}@x.test'])
             client.data(message())
-            connection = http.client.HTTPConnection('127.0.0.1', daemon.http_port, timeout=20)
+            connection = http.client.HTTPConnection('127.0.0.1', daemon.http_port, timeout=PATIENCE)
             connection.request('GET', '/readyz')
             assert connection.getresponse().status == 200
             connection.close()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE) == 0
     process = run()
     until(lambda: daemon.log().count(' is running') == 5, 'the last one runs')
     until(lambda: len({m.recipients[0] for m in receiver.messages}) == 3, 'all were delivered')
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
+    assert process.wait(PATIENCE) == 0
     process = run(pid='1')  # meant for another process: the addresses are taken
-    assert process.wait(30) == 69
+    assert process.wait(PATIENCE) == 69

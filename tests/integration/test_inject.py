@@ -17,7 +17,7 @@ from support.client import Client, submit
 from support.api import Connection
 from support.injection import post
 from support.tools import PRELOAD
-from support.wait import until
+from support.wait import PATIENCE, until
 
 FROM = 'sender@sender.test'
 POLICY = email.policy.default
@@ -324,7 +324,7 @@ def test_token_is_the_tenant(place):
                           http={'tokens_file': f'{folder}/tokens', 'request_size_limit': '10K'})
 
     def over_tcp(body, **headers):
-        connection = http.client.HTTPConnection('127.0.0.1', daemon.http_port, timeout=20)
+        connection = http.client.HTTPConnection('127.0.0.1', daemon.http_port, timeout=PATIENCE)
         try:
             return post(daemon, body, connection=connection, headers=headers)
         finally:

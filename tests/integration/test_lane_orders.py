@@ -133,7 +133,7 @@ def test_what_a_receiver_did(place):
         return None
     receiver, daemon = start(place, answers, transport={'max_message_rate': '1000/s'})
     send(daemon, 10)
-    until(lambda: len(delivered(daemon)) == 10, 'all', 60)
+    until(lambda: len(delivered(daemon)) == 10, 'all')
     until(lambda: 'paces' in lanes(daemon).get('s2', {}), lambda: f'a pace: {lanes(daemon)}')
     both = lanes(daemon)
     closed, pace = both['s1']['closed'], both['s2']['paces'][0]

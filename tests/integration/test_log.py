@@ -20,7 +20,7 @@ from support.client import Client, message, submit
 from support.daemon import PROGRAM
 from support.nats import NatsClient, NatsCluster, section
 from support.tools import Account, Sink, Source
-from support.wait import until
+from support.wait import PATIENCE, until
 from test_crash import FLOWS, LISTENER, LOAD, SEED, TENANTS, Killer, per_crash
 
 LOST_DISKS = int(os.environ.get('LOST_DISKS', '6'))
@@ -130,7 +130,7 @@ def test_servers_stand_still(nats, place):
     for server in nats.servers:
         server.signal(signal.SIGCONT)
     begin = time.monotonic()
-    until(lambda: refusal(daemon) is None, daemon.log, 30)
+    until(lambda: refusal(daemon) is None, daemon.log)
     assert time.monotonic() - begin < 15
     submit(daemon, 'a@a.test', ['after@x.test'], message())
     daemon.wait_empty()
@@ -198,8 +198,8 @@ def test_log_is_full(nats, place):
     daemon.start()
     wait_open(daemon)
     assert daemon.command('resume', '--all').returncode == 0
-    until(lambda: daemon.totals()['messages'] == 0, lambda: f'{log_of(daemon)}\n{daemon.log()[-2000:]}', 60)
-    until(lambda: refusal(daemon) is None, lambda: f'{log_of(daemon)}\n{daemon.log()[-2000:]}', 30)
+    until(lambda: daemon.totals()['messages'] == 0, lambda: f'{log_of(daemon)}\n{daemon.log()[-2000:]}')
+    until(lambda: refusal(daemon) is None, lambda: f'{log_of(daemon)}\n{daemon.log()[-2000:]}')
     assert len(receiver.messages) == sent
 
 
@@ -225,17 +225,17 @@ def test_killed_while_all_is_told_anew(place):
 
     for i in range(22):
         until(lambda i=i: is_taken(i), daemon.log)
-    until(lambda: not log_of(daemon)['retelling'] and size() < 100e6, lambda: log_of(daemon), 30)
+    until(lambda: not log_of(daemon)['retelling'] and size() < 100e6, lambda: log_of(daemon))
     for i in range(3):
         daemon.kill()
         before = size()
         daemon.start(wait=False)  # it may have told all, and purged what was before, until it says that it runs
         if i < 2:
-            until(lambda: size() > before + (40e6, 20e6)[i], daemon.log, 60)  # of 92e6, and of the 52e6 that are left
+            until(lambda: size() > before + (40e6, 20e6)[i], daemon.log)  # of 92e6, and of the 52e6 that are left
         else:
-            wait_open(daemon, 60)
+            wait_open(daemon)
         assert i == 0 or 'that goes on where it ended' in daemon.log()
-    until(lambda: refusal(daemon) is None and size() < 130e6 and not log_of(daemon)['retelling'], lambda: log_of(daemon), 30)
+    until(lambda: refusal(daemon) is None and size() < 130e6 and not log_of(daemon)['retelling'], lambda: log_of(daemon))
     lose_spool(daemon)
     assert restore(daemon, 'anew') == 22
 
@@ -324,14 +324,14 @@ def test_servers_go_back(place):
             shutil.copytree(server.folder / 'store', server.folder / 'before')
             server.start()
             one.wait_ready()
-            until(lambda: refusal(daemon) is None, daemon.log, 30)
+            until(lambda: refusal(daemon) is None, daemon.log)
     server.kill()
     shutil.rmtree(server.folder / 'store')
     os.rename(server.folder / 'before', server.folder / 'store')
     server.start()
     one.wait_ready()
     daemon.wait_log('the servers have lost it')
-    until(lambda: log_of(daemon)['open'] and not log_of(daemon)['retelling'], lambda: log_of(daemon), 30)
+    until(lambda: log_of(daemon)['open'] and not log_of(daemon)['retelling'], lambda: log_of(daemon))
     lose_spool(daemon)
     assert restore(daemon, 'back') == 6
 
@@ -340,7 +340,7 @@ def test_disk_is_full_for_long(nats, place):
     """Results that cannot be committed wait; the log does not get them again and again."""
     is_full = threading.Event()
     receiver = place.receiver(answers=lambda verb, argument, session: '451 4.3.0 ' + 'later ' * 100
-                              if verb == '.' and is_full.wait(20) else None)
+                              if verb == '.' and is_full.wait(PATIENCE) else None)
     daemon = place.sluice(cluster=log_section('disk-full', nats), routes={'*': ('smtp', receiver.nexthop)},
                           options={'minimal_backoff_time': '300s', 'maximal_backoff_time': '300s'},
                           transports={'smtp': {'destination_recipient_limit': 100}})
@@ -421,7 +421,7 @@ def test_log_is_taken(nats, place):
     daemon.command('suspend', '--domain', 'x.test', '--reason', 'x', '--here')
     source = place.keep(Source(folder, 'x', f'127.0.0.1:{daemon.port}', '--messages', '0', '--seconds', '60',
                                '--rate', '300'))
-    until(lambda: sum(line['event'] == 'acked' for line in source.lines()) > 100, daemon.log, 30)
+    until(lambda: sum(line['event'] == 'acked' for line in source.lines()) > 100, daemon.log)
     restored = restore(other, 'taken')
     daemon.wait_log('another process writes the log of node taken')
     assert refusal(daemon).startswith('451 '), refusal(daemon)
@@ -620,7 +620,7 @@ class Loser(Killer):
         """An orderly stop, then the disk is lost."""
         self.live()
         self.read_bound()
-        assert self.daemon.stop(40) == 0
+        assert self.daemon.stop() == 0
         self.lose('stop, then disk lost')
 
 
@@ -655,8 +655,8 @@ def test_disk_lost_under_load(nats, place, capsys):
     loser.read_bound()
     for source in sources:
         source.end()
-    daemon.wait_empty(60)
-    assert daemon.stop(40) == 0
+    daemon.wait_empty()
+    assert daemon.stop() == 0
     account = Account(sources, sink)
     duplicates = account.duplicates()
     counts = per_crash(loser.times, duplicates)
@@ -701,7 +701,7 @@ def test_cost(nats, place, report_table):
                                    '--connections', '100', '--size', '4096'))
         begin = time.monotonic()
         source.wait(300)
-        daemon.wait_empty(60)
+        daemon.wait_empty()
         seconds = time.monotonic() - begin
         used = [processor_seconds(pid) - b for pid, b in zip(pids, before)]
         folder = place.subfolder('tools')
@@ -711,11 +711,11 @@ def test_cost(nats, place, report_table):
         steady.wait(300)
         with open(os.path.join(folder, 'numbers'), encoding='ascii') as numbers:
             latency = json.load(numbers)
-        daemon.wait_empty(60)
+        daemon.wait_empty()
         assert len({line['id'] for line in sink.lines()}) == count + count // 4
         lines.append(f'{name:8} {count / seconds:8.0f} messages/s  {used[0] / count * 1e6:6.1f} us of the node, '
                      f'{sum(used[1:]) / count * 1e6:6.1f} us of the servers a message; at 1,000/s {latency_text(latency)}')
-        assert daemon.stop(30) == 0
+        assert daemon.stop() == 0
     report_table('what the log costs', '\n'.join(lines))
 
 

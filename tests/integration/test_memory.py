@@ -55,7 +55,7 @@ def test_recipients_that_are_done_take_no_memory(place, code, kind, most, report
                              'destination_recipient_limit': 50}},
         routes={'back.test': ('smtp', back.nexthop), '*': ('smtp', receiver.nexthop)})
     submit_to(daemon, 100, 'warm')
-    until(lambda: line_count(daemon, kind) == 100, lambda: daemon.log(), 60)
+    until(lambda: line_count(daemon, kind) == 100, lambda: daemon.log())
     count = 20000 * TIMES
     with Watch(daemon) as watch:
         submit_to(daemon, count)

@@ -64,7 +64,7 @@ def takes(daemon, command, option, value):
     follows = option in ('-f', '--follow')
     try:
         done = subprocess.run(args, input='', capture_output=True, text=True,
-                              timeout=2 if follows else PATIENCE)
+                              timeout=5 if follows else PATIENCE)
     except subprocess.TimeoutExpired:
         return follows
     assert done.returncode != 64 and 'not understood' not in done.stderr, done

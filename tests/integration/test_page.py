@@ -122,7 +122,7 @@ def test_one_click_tells_why(scene, browse):
     shows(browser, 'destinations', busy)
     press_name(browser, 'destinations', busy)
     shows(browser, 'detail', busy, 'Window over time', 'What holds it back', '451 4.3.0')
-    until(lambda: browser.find_elements(By.CSS_SELECTOR, '#detail polyline'), 'windows drawn', 60)  # of two samples at least
+    until(lambda: browser.find_elements(By.CSS_SELECTOR, '#detail polyline'), 'windows drawn')  # of two samples at least
     shoot(browser, 'page-destination.png')
     browser.find_element(By.ID, 'close').click()
     field = browser.find_element(By.CSS_SELECTOR, '#ask input')

@@ -10,7 +10,7 @@ from support.address import fresh_address, free_port
 from support.client import message, submit
 from support.dns_server import DnsServer
 from support.reloading import reload
-from support.wait import until
+from support.wait import PATIENCE, until
 
 SENDER = 'a@a.test'
 
@@ -165,7 +165,7 @@ class Gate:
             self.begun.append(session.peer[0])
         if verb == '.':
             self.waiting += 1
-            self.is_open.wait(30)
+            self.is_open.wait(PATIENCE)
 
 
 # One message at a time on a connection, so that what is in flight is what the receiver has seen.

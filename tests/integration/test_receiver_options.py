@@ -38,7 +38,7 @@ class Mails:
         def new():
             return self.world.sink.lines()[before:]
         until(lambda: sum(len(line['recipients']) for line in new()) == messages * recipients,
-              lambda: f'{options}: {new()}\n{self.daemon.log()}', 30)
+              lambda: f'{options}: {new()}\n{self.daemon.log()}')
         until(lambda: sum(one['messages'] for one in self.world.clients().values()) == before + len(new()),
               'its figures')
         return new(), self.connections() - opened
@@ -108,7 +108,7 @@ def test_quota_of_a_domain_inside_a_provider(place):
         def counts():
             got = [line['recipients'][0].split('@')[1] for line in world.sink.lines()]
             return got.count('a.test'), got.count('b.test')
-        until(lambda: counts() == (a, b), lambda: f'{counts()}, not {a} and {b}: {daemon.log()}', 30)
+        until(lambda: counts() == (a, b), lambda: f'{counts()}, not {a} and {b}: {daemon.log()}')
     send(range(2), 'a.test')
     arrive(2, 0)
     daemon.stop()
@@ -156,8 +156,8 @@ def test_rate_of_a_domain_inside_a_provider(place):
     until(lambda: [link for link in daemon.query('why', 'a.test')[0]['chain']
                    if (link.get('limit'), link.get('value')) == ('max_message_rate', '10/s')],
           lambda: daemon.query('why', 'a.test'))
-    until(lambda: len(got('b.test')) == 36, 'what is not bounded', 30)
-    until(lambda: len(got('a.test')) == 36, lambda: f'{got("a.test")}', 30)
+    until(lambda: len(got('b.test')) == 36, 'what is not bounded')
+    until(lambda: len(got('a.test')) == 36, lambda: f'{got("a.test")}')
     assert time.monotonic() - begun > 35 / 10 - 0.1
     first = got('a.test')[:20]
     assert min(first.count('t0'), first.count('t1')) >= 6, first

@@ -17,7 +17,7 @@ from support.certificate import make_certificate
 from support.client import Client, message, submit
 from support.daemon import status_of
 from support.reloading import config_of, options_of, reload
-from support.wait import until
+from support.wait import PATIENCE, until
 
 SENDER = 'sender@sender.test'
 
@@ -167,14 +167,14 @@ def test_why_after_a_reload(place):
 def test_name_and_end_of_the_daemon(place):
     """What is asked for seldom is also that of the newest configuration."""
     gate = threading.Event()
-    receiver = place.receiver(answers=lambda verb, *_: verb == '.' and gate.wait(60) and None)
+    receiver = place.receiver(answers=lambda verb, *_: verb == '.' and gate.wait(600) and None)
     daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)}, http={},
                           options={'shutdown_timeout': '3600s', 'hostname': 'one.test'})
     daemon.options.update(shutdown_timeout='0s', hostname='two.test')
     reload(daemon)
     assert daemon.totals()['hostname'] == 'two.test'
     for name, status in (('one.test', 403), ('two.test', 200)):
-        door = http.client.HTTPConnection(daemon.address, daemon.http_port, timeout=20)
+        door = http.client.HTTPConnection(daemon.address, daemon.http_port, timeout=PATIENCE)
         door.request('GET', '/v1/status', headers={'Host': name})
         assert door.getresponse().status == status
         door.close()
@@ -192,7 +192,7 @@ def holding_receiver(place):
     def answers(verb, _, session):
         if verb == 'MAIL':
             busy.add(session)
-            gate.wait(20)
+            gate.wait(PATIENCE)
         return None
     receiver = place.receiver(answers=answers)
     return receiver, gate, busy
@@ -254,7 +254,7 @@ def test_recipient_limit_with_mail_that_waits(place):
     until(lambda: len(receiver.messages) > 20, 'more of it')
     daemon.transports = limits(9)
     reload(daemon)
-    daemon.wait_empty(60)
+    daemon.wait_empty()
     sizes = [len(m.recipients) for m in receiver.messages]
     assert sizes[0] == 50 and max(sizes[1:]) <= 9 and 1 in sizes, sizes
     assert sorted(r for m in receiver.messages for r in m.recipients) == \
@@ -584,7 +584,7 @@ def test_fifty_reloads_under_load(place, how):
     daemon.transports = {'other': {}, 'smtp': {}}
     daemon.routes = {'*': ('smtp', nexthop)}
     reload(daemon)
-    daemon.wait_empty(60)
+    daemon.wait_empty()
     arrived = [r for m in receiver.messages for r in m.recipients]
     assert sorted(arrived) == sorted(sent) and len(sent) > 100
     assert daemon.stop() == 0
@@ -598,7 +598,7 @@ def test_tokens_are_read_again(place):
             tokens.write(text)
 
     def ask(token):
-        connection = http.client.HTTPConnection('127.0.0.1', daemon.http_port, timeout=20)
+        connection = http.client.HTTPConnection('127.0.0.1', daemon.http_port, timeout=PATIENCE)
         connection.request('GET', '/v1/status', headers={'Authorization': f'Bearer {token}'})
         status = connection.getresponse().status
         connection.close()

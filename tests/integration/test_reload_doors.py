@@ -8,15 +8,15 @@ import threading
 
 from support.certificate import make_certificate
 from support.reloading import options_of, reload
-from support.wait import until
+from support.wait import PATIENCE, until
 
 
 def open_door(daemon, is_tls=False):
     if not is_tls:
-        return http.client.HTTPConnection('127.0.0.1', daemon.http_port, timeout=20)
+        return http.client.HTTPConnection('127.0.0.1', daemon.http_port, timeout=PATIENCE)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return http.client.HTTPSConnection('127.0.0.1', daemon.http_port, timeout=20, context=context)
+    return http.client.HTTPSConnection('127.0.0.1', daemon.http_port, timeout=PATIENCE, context=context)
 
 
 def look(door, path='/v1/status', **headers):
@@ -27,7 +27,7 @@ def look(door, path='/v1/status', **headers):
 
 
 def certificate_at(daemon):
-    return ssl.get_server_certificate(('127.0.0.1', daemon.http_port), timeout=20)
+    return ssl.get_server_certificate(('127.0.0.1', daemon.http_port), timeout=PATIENCE)
 
 
 def test_certificates_and_limits(place):

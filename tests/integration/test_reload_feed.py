@@ -12,7 +12,7 @@ import pytest
 from support import api
 from support.client import message, submit
 from support.reloading import config_of, options_of, reload
-from support.wait import until
+from support.wait import PATIENCE, until
 from support.web_receiver import WebReceiver
 
 
@@ -79,7 +79,7 @@ def test_options_of_a_webhook_that_is_sending(place, hook):
 
     def answer(_):
         begun.set()
-        return 204 if gate.wait(20) else 500
+        return 204 if gate.wait(PATIENCE) else 500
     hook.answer = answer
     files = [os.path.join(place.folder, name) for name in ('first', 'second')]
     for path in files:
@@ -89,7 +89,7 @@ def test_options_of_a_webhook_that_is_sending(place, hook):
     daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)}, webhooks={hook.url: {
         'types': ['Delivery'], 'batch_wait': '0s', 'secret_file': files[0]}})
     send(daemon, 'one')
-    assert begun.wait(20)
+    assert begun.wait(PATIENCE)
     send(daemon, 'two')
     daemon.webhooks[hook.url].update(secret_file=files[1], format='array')
     reload(daemon)

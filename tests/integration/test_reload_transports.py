@@ -5,7 +5,7 @@ import threading
 from support.api import ask, get
 from support.client import message, submit
 from support.reloading import config_of, options_of, reload
-from support.wait import until
+from support.wait import PATIENCE, until
 
 SENDER = 'sender@sender.test'
 DEAD = '[127.0.0.1]:9'
@@ -79,7 +79,7 @@ def test_mail_that_waits_is_routed_anew(place):
         submit(daemon, SENDER, others[-3:], message())
     sent += others
     submit(daemon, SENDER, ['late@c.test'], message())
-    assert stalls.wait(20)
+    assert stalls.wait(PATIENCE)
     before = daemon.query('messages')
     look_everywhere(daemon, slow.nexthop, DEAD)
     daemon.transports = {'smtp': {}}
@@ -92,12 +92,12 @@ def test_mail_that_waits_is_routed_anew(place):
     assert 'sluice_connections{transport="slow"' not in gauges and 'sluice_connections{transport="smtp"' in gauges
     # Every message but the one that is on its way has come by the other one while that stalls, without having
     # been charged an attempt. A message has one activation at a time: its own recipients wait for its end.
-    until(lambda: set(others) <= set(received(takes)), lambda: f'{len(received(takes))} of {len(others)}', 30)
+    until(lambda: set(others) <= set(received(takes)), lambda: f'{len(received(takes))} of {len(others)}')
     assert set(received(takes)) <= {*others, 'late@c.test'} and not gate.is_set()
     gate.set()
     # What was deferred waits for its time, or for somebody who asks.
     assert daemon.command('flush').returncode == 0
-    daemon.wait_empty(60)
+    daemon.wait_empty()
     assert sorted(received(takes) + received(slow)) == sorted(sent + ['late@c.test'])
     assert len(received(slow)) <= 2
     assert {e['recipient'] for e in daemon.of('TransientFailure')} <= {'late@c.test'}
@@ -154,7 +154,7 @@ def test_mail_that_comes_back_from_a_connection(place):
     def answers(verb, *_):
         if verb == 'MAIL':
             asked.set()
-            gate.wait(30)
+            gate.wait(PATIENCE)
             return '421 4.3.2 closing'
         return None
     closing = place.receiver(answers=answers)
@@ -163,12 +163,12 @@ def test_mail_that_comes_back_from_a_connection(place):
     sent = [f'{n}@x.test' for n in range(12)]
     for name in sent:
         submit(daemon, SENDER, [name], message())
-    assert asked.wait(20)
+    assert asked.wait(PATIENCE)
     daemon.transports, daemon.routes = {'new': {}}, {'*': ('new', takes.nexthop)}
     reload(daemon)
     gate.set()
-    until(lambda: received(takes) == sorted(sent), lambda: f'{received(takes)}', 60)
-    daemon.wait_empty(30)
+    until(lambda: received(takes) == sorted(sent), lambda: f'{received(takes)}')
+    daemon.wait_empty()
     look_everywhere(daemon, closing.nexthop)
     assert daemon.stop() == 0
 

@@ -11,7 +11,7 @@ from support import exposition
 from support.api import ask
 from support.client import message, submit
 from support.reloading import reload
-from support.wait import until
+from support.wait import PATIENCE, until
 
 SAID = {
     'slow': ('MAIL', '421 4.7.28 Gmail has detected an unusual rate of unsolicited mail originating '
@@ -111,7 +111,7 @@ def test_class_is_counted(stage):
 
 
 def ask_text(daemon, path):
-    with urllib.request.urlopen(f'http://127.0.0.1:{daemon.http_port}{path}', timeout=20) as answer:
+    with urllib.request.urlopen(f'http://127.0.0.1:{daemon.http_port}{path}', timeout=PATIENCE) as answer:
         return answer.status, answer.read()
 
 

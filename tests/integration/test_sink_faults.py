@@ -102,7 +102,7 @@ def stage(module_place, report_table):
 
 def first_result(net, domain):
     return until(lambda: net.daemon.results(f'x@{domain}'),
-                 lambda: f'a result for {domain}:\n{net.daemon.log()[-2000:]}', 60)[0]
+                 lambda: f'a result for {domain}:\n{net.daemon.log()[-2000:]}')[0]
 
 
 @pytest.mark.parametrize('name', CELLS)
@@ -117,7 +117,7 @@ def test_cell(stage, name):
     assert event['num_attempts'] == 1, event
     if kind == 'TransientFailure':
         # It goes on failing: what is deferred is still there, with its first arrival.
-        again = stage.daemon.wait_events('TransientFailure', f'x@{alone}', count=2, patience=60)
+        again = stage.daemon.wait_events('TransientFailure', f'x@{alone}', count=2)
         assert again[1]['num_attempts'] == 2 and again[1]['id'] == event['id']
     event = first_result(stage, served)
     expected = {'BNC': 'Bounce', 'AMB': 'TransientFailure'}.get(outcome, 'Delivery')

@@ -246,7 +246,7 @@ def test_a_reply_suspends_at_the_site(place):
     def arrived(host):
         return {recipient for one in host.messages for recipient in one.recipients}
     send('bad', 'first')
-    until(lambda: daemon.query('orders'), lambda: f'the order: {daemon.log()}', 30)
+    until(lambda: daemon.query('orders'), lambda: f'the order: {daemon.log()}')
     over.clear()
     [order] = daemon.query('orders')
     assert (order['order'], order['tenant'], order['site']) == ('suspend', 'acme', 'mx.test')
@@ -260,7 +260,7 @@ def test_a_reply_suspends_at_the_site(place):
     send('goes', 'free')
     want = {*(f'goes{n}@second.test' for n in range(3)), 'goes@leaves.test'}
     until(lambda: want <= arrived(receiver) and {'goes@joins.test', 'goes@free.test'} <= arrived(other),
-          lambda: f'{arrived(receiver)} {arrived(other)}', 30)
+          lambda: f'{arrived(receiver)} {arrived(other)}')
     net.mx('joins.test', 'mx.test')
     net.mx('leaves.test', 'other.test')
     net.mx('new.test', 'mx.test')
@@ -271,13 +271,13 @@ def test_a_reply_suspends_at_the_site(place):
         send('probe', 'leaves', 'globex')
         time.sleep(0.2)
         return 'probe@joins.test' in arrived(receiver) and 'probe@leaves.test' in arrived(other)
-    until(moved, 'the destinations have moved', 30)
+    until(moved, 'the destinations have moved')
     send('waits', 'joins')
     send('late', 'leaves')
-    until(lambda: 'late@leaves.test' in arrived(other), lambda: f'{arrived(other)}', 30)
+    until(lambda: 'late@leaves.test' in arrived(other), lambda: f'{arrived(other)}')
     held = {'bad@first.test', 'waits@new.test', 'waits@joins.test', *(f'waits{n}@second.test' for n in range(3))}
     until(lambda: len(daemon.query('messages', '--state', 'suspended')) == len(held),
-          lambda: f'{daemon.query("messages")}', 30)
+          lambda: f'{daemon.query("messages")}')
     assert not held & set(seen)
     [site] = [one for one in daemon.query('sites') if one['site'] == 'mx.test']
     [what] = site['suspensions']
@@ -295,9 +295,9 @@ def test_a_reply_suspends_at_the_site(place):
     daemon.start()
     send('waits', 'second')
     send('after', 'second', 'globex')
-    until(lambda: 'after@second.test' in arrived(receiver), 'that of others', 30)
+    until(lambda: 'after@second.test' in arrived(receiver), 'that of others')
     assert not held & set(seen) and 'waits@second.test' not in seen
     assert daemon.command('resume', order['id']).returncode == 0
-    until(lambda: held | {'waits@second.test'} <= arrived(receiver), lambda: f'{arrived(receiver)}', 30)
-    daemon.wait_empty(30)
+    until(lambda: held | {'waits@second.test'} <= arrived(receiver), lambda: f'{arrived(receiver)}')
+    daemon.wait_empty()
     assert daemon.stop() == 0

@@ -28,13 +28,13 @@ def test_stop_under_load(place):
                                  '3600', '--retry', '--rate', '300', '--connections', '3'))
                for n in range(2)]
     for n in range(6):
-        daemon.wait_events('Delivery', count=200 * (n + 1), patience=60)
+        daemon.wait_events('Delivery', count=200 * (n + 1))
         assert daemon.stop() == 0
         assert 'stopped:' in daemon.log()
         daemon.start()
     for source in sources:
         source.end()
-    daemon.wait_empty(60)
+    daemon.wait_empty()
     assert daemon.stop() == 0
     account = Account(sources, sink)
     assert len(account.acked) >= 1000
@@ -91,7 +91,7 @@ def test_shutdown_timeout(place):
     daemon = place.sluice(options={'shutdown_timeout': '1s'}, routes={'*': ('smtp', peer.nexthop)})
     submit(daemon, 'a@a.test', ['x@x.test'], message())
     until(lambda: peer.bodies, 'the body')
-    assert daemon.stop(6) == 0
+    assert daemon.stop() == 0
     daemon.start()
     daemon.wait_event('Delivery', 'x@x.test')
     assert len(peer.bodies) == 2
@@ -106,7 +106,7 @@ def test_silent_clients_do_not_hold_it_up(relay):
     clients[1].mail('a@a.test', ['x@x.test'])
     clients[1].say('DATA', 354)
     clients[1].send(b'Subject: half\r\n')
-    assert daemon.stop(8) == 0
+    assert daemon.stop() == 0
     for client in clients:
         closed, rest = client.is_closed()
         assert closed and (not rest or rest.startswith(b'421'))
@@ -169,7 +169,7 @@ def test_start_tells_how_the_last_run_ended(place):
     assert 'the last stop was clean' in last_stop(daemon)
     submit(daemon, 'a@a.test', ['x@x.test'], message())
     until(lambda: peer.bodies, 'the body')
-    assert daemon.stop(6) == 0
+    assert daemon.stop() == 0
     daemon.start()
     assert 'not clean: at most 1 deliver' in last_stop(daemon)
     daemon.wait_event('Delivery', 'x@x.test')

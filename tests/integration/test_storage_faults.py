@@ -171,7 +171,7 @@ def test_stop_while_the_storage_is_gone(place):
     bed.on()
     assert bed.offer() != 250
     bed.daemon.signal(15)
-    bed.daemon.wait_exit(30)
+    bed.daemon.wait_exit()
     bed.off()
     bed.daemon.transports = {'smtp': {}}
     bed.daemon.write_config()
@@ -198,7 +198,7 @@ def test_out_of_descriptors(place):
 
     def works():
         try:
-            with smtplib.SMTP('127.0.0.1', daemon.port, timeout=2) as client:
+            with smtplib.SMTP('127.0.0.1', daemon.port, timeout=10) as client:
                 client.sendmail('a@a.test', ['x@x.test'], 'Subject: x\r\n\r\nx\r\n')
             return True
         except OSError:

@@ -151,7 +151,7 @@ def test_taker_killed(nodes, nats):
         b.kill()
     shutil.rmtree(b.spool)
     c.start()
-    wait_received(c, [f'r{i}@x.test' for i in range(600)], 60)
+    wait_received(c, [f'r{i}@x.test' for i in range(600)])
 
 
 def test_taker_stopped(nodes):
@@ -164,11 +164,11 @@ def test_taker_stopped(nodes):
         submit(a, 'a@a.test', [f'r{i}@x.test'], message(text=('x' * 70 + '\r\n') * 900))
     hold(b)
     lose_spool(a)
-    b.wait_log('was read: ', 40)
-    assert b.stop(40) == 0
+    b.wait_log('was read: ')
+    assert b.stop() == 0
     assert 'is given back' in b.log() and 'is taken over' not in b.log(), b.log()
     c.start()
-    until(lambda: takeover_of(c)['logs'] == 1, c.log, 40)
+    until(lambda: takeover_of(c)['logs'] == 1, c.log)
     theirs = takeover_of(c)['messages']
     assert 0 < theirs <= 300
     until(lambda: len(received(c)) == theirs, c.log)
@@ -202,7 +202,7 @@ def test_dead_return(nodes):
     wait_received(b, [f'r{i}@x.test' for i in range(5)])
     a.start()
     a.wait_log('has taken its mail over')
-    until(lambda: os.path.exists(f'{a.spool}/taken-{was}.mdb'), a.log, 20)
+    until(lambda: os.path.exists(f'{a.spool}/taken-{was}.mdb'), a.log)
     wait_open(a)
     assert number_of(a, 'a') not in (was, number_of(a, 'b')) and a.query('messages') == []
     assert 'no@x.test' in a.command('suppressions').stdout.decode()
@@ -236,7 +236,7 @@ def test_standing_still(nodes):
         pass  # it begins anew
     late.close()
     a.wait_log('has taken its mail over')
-    until(lambda: a.log().count('log: it works') == 2, a.log, 30)
+    until(lambda: a.log().count('log: it works') == 2, a.log)
     assert received(b) == sorted(f'r{i}@x.test' for i in range(20)) and a.query('messages') == []
     assert 'the servers have lost' not in a.log()
 
@@ -258,7 +258,7 @@ def test_restart_fails(nodes):
     a.wait_log('the configuration is wrong, and this process goes on')
     with open(a.config_path, 'w', encoding='utf-8') as file:
         file.write(right)
-    until(lambda: a.log().count('log: it works') == 2, a.log, 40)
+    until(lambda: a.log().count('log: it works') == 2, a.log)
     assert a.query('messages') == []
 
 
@@ -300,7 +300,7 @@ def test_rate(nats, place, report_table):
         begin = time.monotonic()
         source.process.kill()
         until(lambda: 'is taken over' in b.log() + c.log(), b.log, SPAN + 30)
-        until(lambda: not Account([source], sink).lost(), lambda: b.log()[-2000:], 30)
+        until(lambda: not Account([source], sink).lost(), lambda: b.log()[-2000:])
         longest = max(longest, time.monotonic() - begin)
         bound += max(int(line.split('at most ')[1].split()[0]) for d in (b, c) for line in d.log().splitlines()
                      if 'is taken over: ' in line)
@@ -309,7 +309,7 @@ def test_rate(nats, place, report_table):
                                      min(line['time'] for line in account.acked.values()))
         lines.append(f'{len(account.acked)} accepted at {rate:.0f}/s')
         for daemon in (b, c):
-            assert daemon.stop(30) == 0  # so that its log tells of the next one alone
+            assert daemon.stop() == 0  # so that its log tells of the next one alone
         start_all(*daemons)
     account = Account(sources, sink)
     report_table('disks lost under load', f'clock {HASTE} times as fast, {TAKEOVERS} disks lost: {", ".join(lines)}; '
@@ -382,8 +382,8 @@ def test_under_load(nats, place, capsys):
     until(lambda: len(logs(nats)) == 3, lambda: '\n'.join(d.log()[-1500:] for d in daemons), 60 + 2 * SPAN)
     for daemon in daemons:
         fate.read_bound(daemon)  # of what was taken over behind the last round
-        daemon.wait_empty(60)
-        assert daemon.stop(40) == 0
+        daemon.wait_empty()
+        assert daemon.stop() == 0
     account = Account(sources, sink)
     duplicates = account.duplicates()
     with capsys.disabled():
@@ -404,13 +404,13 @@ def test_orders(nodes):
         submit(a, 'a@a.test', [f'r{i}@x.test'], message())
     assert b'is not gone' in b.command('cluster', 'adopt', 'a').stderr
     assert b'no such node' in b.command('cluster', 'adopt', 'x').stderr
-    assert a.stop(30) == 0
+    assert a.stop() == 0
     gone(1.3)
     assert received(b) == []
     a.start()
     wait_open(a)
     assert len(a.query('messages')) == 5
-    assert a.stop(30) == 0
+    assert a.stop() == 0
     done = b.command('cluster', 'adopt', 'a')
     assert done.returncode == 0 and done.stdout == b'taking over: a\n', done
     wait_received(b, [f'r{i}@x.test' for i in range(5)])
@@ -441,7 +441,7 @@ def test_drain(nodes, nats, place):
     for to in wanted:
         submit(a, 'a@a.test', [to], message())
     assert a.command('resume', '--all').returncode == 0 and a.command('drain').returncode == 0
-    assert a.wait_exit(30) == 0
+    assert a.wait_exit() == 0
     assert received(b) == sorted(to for to in wanted if to.endswith('@x.test'))
     refused.set()
     assert b.command('cluster', 'adopt', 'a').returncode == 0
@@ -465,7 +465,7 @@ def test_log_vanished(nodes, nats):
     client = NatsClient(nats.servers[0])
     assert client.request(f'$JS.API.STREAM.DELETE.SLUICE_LOG_{number}')['success'] is True
     client.close()
-    b.wait_log(f'the servers have lost log {number}', 30)
+    b.wait_log(f'the servers have lost log {number}')
     hold(c)
     submit(c, 'a@a.test', ['other@x.test'], message())
     c.kill()
@@ -484,7 +484,7 @@ def test_no_room(nodes):
     hold(a)
     submit(a, 'a@a.test', ['r@x.test'], message(text=''.join(f'{os.urandom(35).hex()}\r\n' for _ in range(50000))))
     lose_spool(a)
-    full.wait_log('is left to others', 30)
+    full.wait_log('is left to others')
     assert takeover_of(full) == {'logs': 0, 'messages': 0}
     c.start()
     wait_received(c, ['r@x.test'])
@@ -524,7 +524,7 @@ def test_log_never_made(nodes, nats):
     number = number_of(a, 'a')
     assert owner(nats, number) == f'1 1 {number} unmade'
     lose_spool(a)
-    until(lambda: owner(nats, number) == f'1 2 {number_of(b, "b")} adopted', lambda: f'{owner(nats, number)}\n{b.log()}', 30)
+    until(lambda: owner(nats, number) == f'1 2 {number_of(b, "b")} adopted', lambda: f'{owner(nats, number)}\n{b.log()}')
     assert takeover_of(b)['messages'] == 0 and 'lost log' not in b.log()
 
 
@@ -553,12 +553,12 @@ def test_log_made_too_late(nodes, nats, place):
     a.start(wait=False)
     until(lambda: any(wire.held for wire in wires), a.log)
     number = number_of(b, 'a')
-    until(lambda: owner(nats, number) == f'1 2 {number_of(b, "b")} adopted', lambda: f'{owner(nats, number)}\n{b.log()}', 30)
+    until(lambda: owner(nats, number) == f'1 2 {number_of(b, "b")} adopted', lambda: f'{owner(nats, number)}\n{b.log()}')
     for wire in wires:
         wire.daemon = None
         wire.mend()
     a.signal(signal.SIGCONT)
-    until(lambda: number_of(b, 'a') != number, a.log, 30)
+    until(lambda: number_of(b, 'a') != number, a.log)
     wait_open(a)
     assert set(logs(nats)) == {f'SLUICE_LOG_{number_of(b, name)}' for name in 'ab'}, a.log()
 
@@ -573,8 +573,8 @@ def test_newer_frames(nodes, nats):
     client.publish(f'sluice.log.{number}', bytes.fromhex('0200010000000000000001000000000000000100000000' '13d04446d6ebad32'))
     client.settle()
     client.close()
-    b.wait_log('has frames of a newer version of sluice, and is left to nodes that have it', 30)
-    until(lambda: ' given ' in owner(nats, number), lambda: f'{owner(nats, number)}\n{b.log()}', 10)
+    b.wait_log('has frames of a newer version of sluice, and is left to nodes that have it')
+    until(lambda: ' given ' in owner(nats, number), lambda: f'{owner(nats, number)}\n{b.log()}')
     assert 'is taken over' not in b.log()
 
 
@@ -595,7 +595,7 @@ def test_stop_while_keys_change(nodes, nats):
     for changer in changers:
         changer.start()
     try:
-        assert a.stop(30) == 0, a.log()
+        assert a.stop() == 0, a.log()
     finally:
         is_over.set()
         for changer in changers:

@@ -70,9 +70,9 @@ def test_rate_of_a_tenant(place):
     send(daemon, 30, 'slow', 'y.test', 30)
     begun = time.monotonic()
     send(daemon, 40, 'quick')
-    until(lambda: len(times.at.get('quick', [])) == 40, 'those of the other', 30)
+    until(lambda: len(times.at.get('quick', [])) == 40, 'those of the other')
     assert len(times.at['slow']) < 60
-    until(lambda: len(daemon.of('Delivery')) == 100, 'all', 60)
+    until(lambda: len(daemon.of('Delivery')) == 100, 'all')
     slow, quick = sorted(times.at['slow']), sorted(times.at['quick'])
     assert quick[-1] - begun < slow[-1] - slow[0]
     assert slow[-1] - slow[0] > 57 / 20 - 0.2
@@ -88,14 +88,14 @@ def test_reload_while_mail_waits(place):
     daemon = daemon_of(place, receiver, {'one': {'max_message_rate': '1/h'}, 'two': {'max_message_rate': '1/h'}})
     send(daemon, 20, 'one')
     send(daemon, 20, 'two')
-    until(lambda: len(times.at) == 2, 'the first of each', 30)
+    until(lambda: len(times.at) == 2, 'the first of each')
     daemon.tenants = {'one': {'max_message_rate': '100/s'}, '*': {'max_message_rate': '10/h'}}
     reload(daemon)
-    until(lambda: len(times.at['one']) == 20, 'all of one', 30)
+    until(lambda: len(times.at['one']) == 20, 'all of one')
     assert len(times.at['two']) < 20
     daemon.tenants = {}
     reload(daemon)
-    until(lambda: len(daemon.of('Delivery')) == 40, 'all', 30)
+    until(lambda: len(daemon.of('Delivery')) == 40, 'all')
     assert {e['num_attempts'] for e in daemon.of('Delivery')} == {1}
 
 
@@ -117,11 +117,11 @@ def test_reload_while_mail_is_away(place, whose):
                           options={'message_active_limit': 40, 'message_recipient_limit': 40,
                                    'minimal_backoff_time': '1h', 'maximal_backoff_time': '2h'}, **by('5/d'))
     send(daemon, 60, 'few')
-    until(lambda: len(daemon.of('Delivery')) == 5 and daemon.totals()['deferred'] >= 30, daemon.totals, 30)
+    until(lambda: len(daemon.of('Delivery')) == 5 and daemon.totals()['deferred'] >= 30, daemon.totals)
     for name, sections in by('100/d').items():
         setattr(daemon, name, sections)
     reload(daemon)
-    until(lambda: len(daemon.of('Delivery')) == 60, daemon.totals, 30)
+    until(lambda: len(daemon.of('Delivery')) == 60, daemon.totals)
 
 
 def test_quota_over_midnight_and_a_restart(place):
@@ -133,26 +133,26 @@ def test_quota_over_midnight_and_a_restart(place):
     daemon = daemon_of(place, receiver, {'few': {'max_message_quota': '10/d'}}, env=clock.env)
     send(daemon, 25, 'few')
     send(daemon, 5, 'many')
-    until(lambda: len(times.at.get('few', [])) == 10 and len(times.at.get('many', [])) == 5, 'quota', 30)
+    until(lambda: len(times.at.get('few', [])) == 10 and len(times.at.get('many', [])) == 5, 'quota')
     daemon.stop()
     daemon.start()
     send(daemon, 2, 'many', first=5)
-    until(lambda: len(times.at['many']) == 7, 'others', 30)
+    until(lambda: len(times.at['many']) == 7, 'others')
     assert len(times.at['few']) == 10
     clock.set(int(clock.offset + DAY - clock.now() % DAY - 4))  # a few seconds before midnight
     reload(daemon)  # who waits for hours looks at a clock that was set every five minutes
     before = clock.now()
-    until(lambda: len(times.at['few']) == 20, 'the next ten', 30)
+    until(lambda: len(times.at['few']) == 20, 'the next ten')
     offset = clock.offset + time.time() - time.monotonic()
     assert (times.at['few'][10] + offset) // DAY == before // DAY + 1
     daemon.stop()
     daemon.start()
     send(daemon, 2, 'many', first=7)
-    until(lambda: len(times.at['many']) == 9, 'others', 30)
+    until(lambda: len(times.at['many']) == 9, 'others')
     assert len(times.at['few']) == 20
     clock.set(clock.offset + DAY)
     reload(daemon)
-    until(lambda: len(times.at['few']) == 25, 'the rest', 30)
+    until(lambda: len(times.at['few']) == 25, 'the rest')
     assert not daemon.of('Bounce') and not daemon.of('TransientFailure')
 
 
@@ -163,7 +163,7 @@ def test_rows_after_a_kill(place):
                           routes={'*': ('smtp', later.nexthop), 'y.test': ('other', later.nexthop)},
                           options={'minimal_backoff_time': '1h', 'maximal_backoff_time': '2h'})
     send(daemon, 2, 'deferred', domain='y.test')
-    until(lambda: daemon.totals()['deferred'] == 2, daemon.totals, 30)
+    until(lambda: daemon.totals()['deferred'] == 2, daemon.totals)
     send(daemon, 3, 'waiting')
     send(daemon, 4, '')
     daemon.kill()
@@ -171,7 +171,7 @@ def test_rows_after_a_kill(place):
 
     def rows():
         return {row['tenant']: (row['received'], row.get('in_memory', 0)) for row in daemon.query('tenants')}
-    until(lambda: rows() == {'deferred': (0, 0), 'waiting': (0, 3), '': (0, 4)}, rows, 30)
+    until(lambda: rows() == {'deferred': (0, 0), 'waiting': (0, 3), '': (0, 4)}, rows)
 
 
 RULES = """rule over-tenant {
@@ -222,7 +222,7 @@ def test_a_reply_suspends(place, what):
     def send_one(name, domain='x.test', tenant='acme', campaign='spring'):
         submit(daemon, 'a@a.test', [f'{name}@{domain}'], message(X_Tenant=tenant, X_Campaign=campaign))
     send_one('bad')
-    until(lambda: len(orders(daemon)) == 1, 'the order', 30)
+    until(lambda: len(orders(daemon)) == 1, 'the order')
     order = orders(daemon)[0]
     assert (order['order'], order['tenant']) == ('suspend', 'acme') and order['by'] == f'reply rule over-{what}'
     assert order.get('campaign') == ('spring' if what == 'campaign' else None)
@@ -235,15 +235,15 @@ def test_a_reply_suspends(place, what):
     send_one('elsewhere', domain='y.test')
     if what == 'campaign':
         send_one('autumn', campaign='autumn')
-    until(lambda: len(daemon.of('Delivery')) == (3 if what == 'campaign' else 2), 'those of others', 30)
+    until(lambda: len(daemon.of('Delivery')) == (3 if what == 'campaign' else 2), 'those of others')
     assert 'bad' not in over.seen[seen:]
     daemon.stop()
     daemon.start()
     assert [o['id'] for o in orders(daemon)] == [order['id']]
     if what == 'campaign':
         run(daemon, 'resume', order['id'])
-    until(lambda: over.seen[seen:].count('bad') == 4, 'all of it', 40)
-    until(lambda: not orders(daemon), 'the order is over', 40)
+    until(lambda: over.seen[seen:].count('bad') == 4, 'all of it')
+    until(lambda: not orders(daemon), 'the order is over')
     assert not daemon.of('Bounce')
 
 

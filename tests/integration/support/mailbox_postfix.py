@@ -8,7 +8,7 @@ import shutil
 from private_postfix import PrivatePostfix
 
 from support.address import free_port
-from support.wait import until
+from support.wait import PATIENCE, until
 
 SERVICES = '''\
 pickup unix n - n 60 1 pickup
@@ -54,7 +54,7 @@ class MailboxPostfix(PrivatePostfix):
     def nexthop(self):
         return f'[{self.address}]:{self.port}'
 
-    def wait(self, recipient, patience=30):
+    def wait(self, recipient, patience=PATIENCE):
         """The one message in the mailbox of a recipient, as it came (LF line ends)."""
         pattern = str(self.folder / 'mail' / recipient / 'new' / '*')
         [path] = until(lambda: glob.glob(pattern) or glob.glob(

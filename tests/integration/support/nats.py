@@ -16,7 +16,7 @@ import urllib.request
 
 from support.address import free_port
 from support.listening_server import ListeningServer
-from support.wait import until
+from support.wait import PATIENCE, until
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 PLACE = SOURCE / 'build' / 'nats-server'
@@ -114,10 +114,10 @@ class NatsCluster:
             server.start()
         self.wait_ready()
 
-    def wait_ready(self, patience=40):
+    def wait_ready(self):
         until(lambda: all(s.is_ready() for s in self.servers) and
               (len(self.servers) == 1 or any(s.lead() for s in self.servers)),
-              lambda: 'servers that are ready:\n' + '\n'.join(s.log() for s in self.servers), patience)
+              lambda: 'servers that are ready:\n' + '\n'.join(s.log() for s in self.servers))
 
     @property
     def urls(self):
@@ -157,7 +157,7 @@ class CutWire(ListeningServer):
         return f'nats://127.0.0.1:{self.port}'
 
     def _serve(self, sock, peer):
-        there = socket.create_connection(('127.0.0.1', self.server.port), 10)
+        there = socket.create_connection(('127.0.0.1', self.server.port), PATIENCE)
         self.sockets.add(there)
         threading.Thread(target=self._pass, args=(sock, there), daemon=True).start()
         self._pass(there, sock, b'PONG' if self.is_cutting else None)
@@ -195,7 +195,7 @@ class NatsClient:
     """A client of one server that says what it is told to."""
 
     def __init__(self, server):
-        self.socket = socket.create_connection((server.cluster.address, server.port), 10)
+        self.socket = socket.create_connection((server.cluster.address, server.port), PATIENCE)
         self.file = self.socket.makefile('rb')
         self.file.readline()  # INFO
         self.socket.sendall(b'CONNECT {"verbose": false, "pedantic": false, "headers": true}\r\n')

@@ -238,10 +238,10 @@ class Run:
         self.peer.is_over.wait(float(seconds))
 
     def do_gate(self, _):
-        self.peer.gate.wait(PATIENCE)
+        self.peer.gate.wait(3 * PATIENCE)
 
     def do_silence(self, _):
-        self.peer.is_over.wait(PATIENCE)
+        self.peer.is_over.wait()
 
     def do_starttls(self, _):
         self.peer.sockets.discard(self.sock)

@@ -92,7 +92,7 @@ class SocksProxy(ListeningServer):
         methods = read_exactly(sock, count)
         assert version == 5 and 0 in methods, (version, methods)
         if self.silent_at == 'method':
-            self.is_over.wait(PATIENCE)
+            self.is_over.wait()
         if self.greeting is not None:
             sock.sendall(self.greeting)
             return
@@ -101,7 +101,7 @@ class SocksProxy(ListeningServer):
         target = self.target(sock)
         self.requests.append(target)
         if self.silent_at == 'reply':
-            self.is_over.wait(PATIENCE)
+            self.is_over.wait()
         if self.answer is not None:
             self.say(sock, self.answer)
             return

@@ -5,7 +5,7 @@ import socket
 import threading
 
 from support.listening_server import ListeningServer
-from support.wait import until
+from support.wait import PATIENCE, until
 
 
 class Received:
@@ -39,7 +39,7 @@ class Receiver(ListeningServer):
         self.lock = threading.Lock()
         super().__init__(address, port, family, backlog=512)
 
-    def wait(self, count=1, patience=20.0):
+    def wait(self, count=1, patience=PATIENCE):
         until(lambda: len(self.messages) >= count,
               lambda: f'{count} messages, {len(self.messages)} came', patience)
         return self.messages

@@ -7,7 +7,7 @@ import subprocess
 
 from support.address import free_port, free_port_of_both
 from support.daemon import BUILD
-from support.wait import until
+from support.wait import PATIENCE, until
 
 PRELOAD = os.path.join(BUILD, 'tests', 'fault', 'fault_preload.so')
 
@@ -33,7 +33,7 @@ class Program:
             self.process.kill()
             self.process.wait()
 
-    def end(self, number=signal.SIGTERM, patience=20):
+    def end(self, number=signal.SIGTERM, patience=PATIENCE):
         self.process.send_signal(number)
         return self.process.wait(patience)
 

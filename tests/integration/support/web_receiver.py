@@ -5,7 +5,7 @@ import socket
 import ssl
 import threading
 
-from support.wait import until
+from support.wait import PATIENCE, until
 
 
 class Request:
@@ -98,7 +98,7 @@ class WebReceiver:
         """Of what was accepted, in order of acceptance."""
         return [event for request in list(self.accepted) for event in request.events]
 
-    def wait(self, kind, count, patience=20.0):
+    def wait(self, kind, count, patience=PATIENCE):
         """Until so many different recipients had such an event; returns all of these events."""
         def there():
             found = [e for e in self.events() if e['type'] == kind]

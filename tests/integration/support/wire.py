@@ -5,6 +5,7 @@ import threading
 import time
 
 from support.listening_server import ListeningServer
+from support.wait import PATIENCE
 
 TICK = 0.01
 
@@ -45,7 +46,7 @@ class Wire(ListeningServer):
 
     def _serve(self, sock, peer):
         try:
-            there = socket.create_connection(('127.0.0.1', self.server_port), 10)
+            there = socket.create_connection(('127.0.0.1', self.server_port), PATIENCE)
             there.settimeout(None)
         except OSError:
             sock.close()
