@@ -130,11 +130,15 @@ static int apply_signing(struct spool_txn *t, const struct spool_change *c)
                                                   : apply_beside(t, SPOOL_TABLE_SIGNING, &key, c);
 }
 
+/* Pieces that came alone go too, and all reasons of very many: nobody waits for the copy's writer. */
 static int apply_removal(struct spool_txn *t, uint64_t id)
 {
-    bool is_done;
+    bool is_done = false;
     int r = spool_remove_records(t, id);
-    return r == 0 ? spool_discard(t, id, &is_done) : r; /* pieces that came alone */
+    while (r == 0 && !is_done) {
+        r = spool_discard(t, id, &is_done);
+    }
+    return r;
 }
 
 int spool_apply_change(struct spool_txn *t, const struct spool_change *c)

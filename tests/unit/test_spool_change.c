@@ -474,6 +474,28 @@ static void a_copy_that_is_opened_has_places(void **state)
     assert_int_equal(b.held, a.held);
 }
 
+/* The writer that removes very many reasons does it bit by bit; the copy is told once, it may be. */
+static void a_removal_leaves_nothing(void **state)
+{
+    enum { RECIPIENTS = 2 * SPOOL_REASONS_AT_ONCE + 10 };
+    const struct spool_reason reason = {.state = SPOOL_RECIPIENT_FAILED, .text = SLICE("no")};
+    const struct spool_envelope e = {.id = 1, .recipient_count = RECIPIENTS, .sender = SLICE("")};
+    const struct spool_change removal = {SPOOL_CHANGE_REMOVED, 1, 0, SLICE("")};
+    struct spool_position at;
+    struct spool_txn *t;
+    assert_int_equal(spool_begin(second.store, &t), 0);
+    assert_int_equal(spool_put_message(t, &e, SLICE(""), SLICE("x"), &at), 0);
+    for (uint32_t i = 0; i < RECIPIENTS; i++) {
+        assert_int_equal(spool_set_recipient(t, 1, RECIPIENTS, i, SPOOL_RECIPIENT_FAILED, &reason),
+                         0);
+    }
+    assert_int_equal(spool_commit(t), 0);
+    assert_int_equal(spool_begin(second.store, &t), 0);
+    assert_int_equal(spool_apply_change(t, &removal), 0);
+    assert_int_equal(spool_commit(t), 0);
+    compare(&first, &second); /* which never had it */
+}
+
 static void what_no_spool_tells_is_refused(void **state)
 {
     struct spool_txn *t;
@@ -533,6 +555,7 @@ int main(void)
                                         teardown_with_journal),
         cmocka_unit_test_setup_teardown(telling_anew_makes_a_copy_whole, setup, teardown),
         cmocka_unit_test_setup_teardown(a_copy_that_is_opened_has_places, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_removal_leaves_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(what_no_spool_tells_is_refused, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
