@@ -3,7 +3,9 @@
  *
  * What libnats does that shaped this: what is published while it reconnects would be sent late, so
  * its buffer for that is off; a watcher blocks, so each has a thread, and after a reconnect it is made
- * anew, as what it was subscribed to may be gone with a server; so may the bucket, with all of them. natsOptions_SetSendAsap stays off:
+ * anew, as what it was subscribed to may be gone with a server; so may the bucket, with all of them. What it is
+ * subscribed to also ends with a server that this connection is not to, which libnats sees only after ten seconds and
+ * more: so a watch that was told nothing asks now and then whether there was nothing. natsOptions_SetSendAsap stays off:
  * requests are sent at once without it, and with it libnats 3.4.1 ends the process. It subscribes
  * watchers anew in a thread, and when the connection breaks in that moment, what cannot be written
  * sends this thread to natsThread_Detach(NULL); without the option the write only fills a buffer.
@@ -32,6 +34,8 @@
 enum {
     NAME_SIZE = 64,
     WATCH_LOOK_MS = 200, /* how soon a watch sees that it is to end */
+    QUIET_LOOKS = 10,    /* of those, before a watch that was told nothing asks what there is */
+    ASK_MS = 500,        /* meanwhile it tells nothing */
     RECONNECT_MS = 250,
     PING_MS = 2000,        /* a server that is silent for two of them is taken for lost */
     HANDSHAKE_SECONDS = 2, /* of TLS: that a server may say nothing */
@@ -48,6 +52,9 @@ struct watch {
     cluster_watcher *tell;
     void *ctx;
     pthread_t thread;
+    /* its thread only: revisions of the bucket */
+    uint64_t told;   /* of what was told last */
+    uint64_t missed; /* up to which it was made anew last, as it had not been told of that */
 };
 
 struct cluster_client {
@@ -510,33 +517,67 @@ static bool is_closing(const struct cluster_client *c)
     return atomic_load_explicit(&c->is_closing, memory_order_acquire);
 }
 
-static void tell_entry(const struct watch *w, kvEntry *entry)
+static void tell_entry(struct watch *w, kvEntry *entry)
 {
     if (entry == NULL) {
         w->tell(w->ctx, NULL, "", 0, 0);
-    } else if (kvEntry_Operation(entry) == kvOp_Put) {
+        return;
+    }
+    w->told = kvEntry_Revision(entry);
+    if (kvEntry_Operation(entry) == kvOp_Put) {
         int len = kvEntry_ValueLen(entry);
         const void *data = len == 0 ? "" : kvEntry_Value(entry);
-        w->tell(w->ctx, kvEntry_Key(entry), data, (size_t)len, kvEntry_Revision(entry));
+        w->tell(w->ctx, kvEntry_Key(entry), data, (size_t)len, w->told);
     } else {
-        w->tell(w->ctx, kvEntry_Key(entry), NULL, 0, kvEntry_Revision(entry));
+        w->tell(w->ctx, kvEntry_Key(entry), NULL, 0, w->told);
     }
     kvEntry_Destroy(entry);
 }
 
-/* Until the connection was made anew, or the watcher failed. seen: of connects, before it was made */
-static void run_watcher(const struct watch *w, kvWatcher *watcher, uint32_t seen)
+/* The revision of the last change in the bucket when this watch was not told of it, and was not made anew for it
+ * either, as one that was purged is never told; else, and when no server says so in time, 0. */
+static uint64_t ask_for_missed(const struct watch *w)
+{
+    struct cluster_client *c = w->client;
+    char stream[NAME_SIZE + sizeof("KV_")];
+    jsStreamInfo *info = NULL;
+    jsOptions o;
+    (void)jsOptions_Init(&o); /* fails for NULL only */
+    o.Wait = ASK_MS;
+    (void)snprintf(stream, sizeof(stream), "KV_%s", w->bucket->name);
+    (void)cluster_nats_line_take(&c->line);
+    bool is_told =
+        client_is_connected(c) && js_GetStreamInfo(&info, c->js, stream, &o, NULL) == NATS_OK;
+    cluster_nats_line_leave(&c->line);
+    uint64_t last = is_told ? info->State.LastSeq : w->told;
+    jsStreamInfo_Destroy(info);
+    return last == w->told || last == w->missed ? 0 : last;
+}
+
+/* Until the connection was made anew, or the watcher failed, or missed something, as it says twice: what it was
+ * to tell may have been on its way. seen: of connects, before it was made */
+static void run_watcher(struct watch *w, kvWatcher *watcher, uint32_t seen)
 {
     struct cluster_client *c = w->client;
     natsStatus s = NATS_OK;
-    while (!is_closing(c) && (s == NATS_OK || s == NATS_TIMEOUT) &&
+    uint64_t missed = 0;
+    unsigned quiet = 0; /* looks, since it was told something */
+    bool is_blind = false;
+    while (!is_closing(c) && !is_blind && (s == NATS_OK || s == NATS_TIMEOUT) &&
            atomic_load_explicit(&connects, memory_order_relaxed) == seen) {
         kvEntry *entry = NULL;
         s = kvWatcher_Next(&entry, watcher, WATCH_LOOK_MS);
         if (s == NATS_OK) {
             tell_entry(w, entry);
+            quiet = 0;
+            missed = 0;
+        } else if (s == NATS_TIMEOUT && ++quiet % QUIET_LOOKS == 0) {
+            bool is_again = missed != 0;
+            missed = ask_for_missed(w);
+            is_blind = is_again && missed != 0;
         }
     }
+    w->missed = is_blind ? missed : w->missed;
 }
 
 static kvWatcher *make_watcher(const struct watch *w)
@@ -556,6 +597,7 @@ static void *run_watch(void *arg)
         uint32_t seen = atomic_load_explicit(&connects, memory_order_relaxed);
         kvWatcher *watcher = make_watcher(w);
         if (watcher != NULL) {
+            w->told = 0;
             w->tell(w->ctx, NULL, NULL, 0, 0);
             run_watcher(w, watcher, seen);
             kvWatcher_Destroy(watcher);

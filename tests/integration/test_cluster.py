@@ -561,6 +561,28 @@ def test_lesson(nats, place, report_table):
         assert len(closed) == 10 and len([e for e in closed if e['cause'] == 'cluster']) == 5, closed
 
 
+def test_blind_watch(nats, place):
+    """The servers forget what a node's watch is subscribed to, as when a server ends that the node is not connected to. The
+    client library finds that out after ten seconds, and some more; the watch asks, and is told sooner."""
+    receiver = place.receiver()
+    site = receiver.nexthop
+    a, b = (place.sluice(cluster=section(name, nats), routes={'*': ('smtp', site)}) for name in ('sees', 'blind'))
+    wait_states(a, sees='alive', blind='alive')
+    wait_states(b, sees='alive', blind='alive')
+    for daemon in (a, b):
+        submit(daemon, 'a@a.test', ['b@x.test'], message())
+        daemon.wait_event('Delivery', 'b@x.test')
+    assert a.command('lanes', 'close', site, '--for', '600s').returncode == 0
+    b.wait_event('Reaction', reaction='closed', cause='cluster')
+    with contextlib.closing(NatsClient(nats.servers[0])) as client:
+        for consumer in client.request('$JS.API.CONSUMER.NAMES.KV_sluice_sites')['consumers']:
+            assert client.request(f'$JS.API.CONSUMER.DELETE.KV_sluice_sites.{consumer}').get('success')
+    assert a.command('lanes', 'open', site).returncode == 0
+    begin = time.monotonic()
+    b.wait_event('Reaction', reaction='opened', cause='cluster', patience=30)
+    assert time.monotonic() - begin < 9
+
+
 LESSON = {'format': 1, 'node': 'stranger', 'kind': 'closed', 'source': 's9', 'site': 'mx.other.test', 'hosts': '', 'rule': 'r',
           'unit': 'messages', 'value': 1.5, 'span': 60000000, 'ordered': False, 'text': '554 no'}
 ENTRY = {'format': 1, 'node': 'stranger', 'state': 'up', 'address': 'x.test', 'version': '0', 'start': '0123456789abcdef',
