@@ -30,6 +30,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <time.h>
 
 enum {
     NAME_SIZE = 64,
@@ -38,7 +39,8 @@ enum {
     ASK_MS = 500,        /* meanwhile it tells nothing */
     RECONNECT_MS = 250,
     PING_MS = 2000,        /* a server that is silent for two of them is taken for lost */
-    HANDSHAKE_SECONDS = 2, /* of TLS: that a server may say nothing */
+    SILENCE_SECONDS = 2,   /* that a server may say nothing in a handshake of TLS */
+    HANDSHAKE_SECONDS = 4, /* that it may take */
 };
 
 struct bucket {
@@ -116,17 +118,36 @@ static void on_error(natsConnection *connection, natsSubscription *sub, natsStat
 }
 
 /* libnats does the handshake on a blocking socket and without a bound: a server that asks for it and then says
- * nothing would keep the caller for good, and whoever waits for that thread. Sockets and contexts are
+ * nothing, or a byte now and then, would keep the caller for good, and whoever waits for that thread. Sockets and contexts are
  * libnats's own, so each context that is made while we set its options gets this, which libssl calls. */
 static _Thread_local bool is_context_ours;
 static pthread_once_t contexts_are_seen = PTHREAD_ONCE_INIT;
 
+static intptr_t seconds_now(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail with this clock */
+    return (intptr_t)t.tv_sec;
+}
+
+/* In front of each read; arg: the second in which they end. */
+static long bound_reads(BIO *bio, int what, const char *data, size_t len, int argi, long argl,
+                        int result, size_t *processed)
+{
+    intptr_t end = (intptr_t)BIO_get_callback_arg(bio);
+    return what == BIO_CB_READ && seconds_now() > end ? -1 : result;
+}
+
 static void bound_handshake(const SSL *ssl, int where, int result)
 {
-    const struct timeval most = {.tv_sec = HANDSHAKE_SECONDS};
+    const struct timeval most = {.tv_sec = SILENCE_SECONDS};
     if ((where & SSL_CB_HANDSHAKE_START) != 0) { /* afterwards the socket does not block */
         (void)setsockopt(SSL_get_fd(ssl), SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most));
         (void)setsockopt(SSL_get_fd(ssl), SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most));
+        BIO_set_callback_arg(SSL_get_rbio(ssl), (char *)(seconds_now() + HANDSHAKE_SECONDS));
+        BIO_set_callback_ex(SSL_get_rbio(ssl), bound_reads);
+    } else if ((where & SSL_CB_HANDSHAKE_DONE) != 0) {
+        BIO_set_callback_ex(SSL_get_rbio(ssl), NULL);
     }
 }
 

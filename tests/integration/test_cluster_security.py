@@ -3,6 +3,7 @@ import json
 import pathlib
 import re
 import shutil
+import time
 
 import pytest
 
@@ -129,19 +130,25 @@ def test_who_was_refused_for_a_while_comes_back(place, world, what):
 
 
 class Mute(ListeningServer):
-    """A server that asks for TLS, and then reads all and says nothing any more. kept: how often it heard a greeting"""
+    """A server that asks for TLS, and then reads all and says nothing any more, or, with `drips`, a byte now and then, of an
+    answer that would take hours. kept: how often it heard a greeting"""
 
     INFO = {'server_id': 'mute', 'server_name': 'mute', 'version': '2.12.0', 'proto': 1, 'headers': True, 'jetstream': True,
             'max_payload': 1 << 20, 'tls_required': True}
 
-    def __init__(self, port=0):
-        self.kept = 0
+    def __init__(self, port=0, drips=False):
+        self.kept, self.drips = 0, drips
         super().__init__(port=port)
 
     def _serve(self, sock, peer):
         try:
             sock.sendall(b'INFO ' + json.dumps(self.INFO).encode() + b'\r\n')
             self.kept += bool(sock.recv(65536))  # a greeting
+            if self.drips:
+                sock.sendall(b'\x16\x03\x03\x40\x00')  # so many bytes follow
+            while self.drips:
+                sock.sendall(b'\x02')
+                time.sleep(0.3)
             while sock.recv(65536):
                 pass
         except OSError:
@@ -149,10 +156,10 @@ class Mute(ListeningServer):
         sock.close()
 
 
-@pytest.mark.parametrize('tls', [True, False])
-def test_server_that_is_silent_after_it_asked_for_tls(place, world, tls):
+@pytest.mark.parametrize('tls, drips', [(True, False), (False, False), (True, True)])
+def test_server_that_is_silent_after_it_asked_for_tls(place, world, tls, drips):
     """Neither `check` nor the daemon's end waits for it, also where the node was in the cluster before."""
-    mute = Mute()
+    mute = Mute(drips=drips)
     place.keep(mute)
     way = world.right if tls else {'credentials': world.right['credentials']}
     daemon = place.sluice(cluster=section('waits', world.nats, **way, servers=[f'nats://127.0.0.1:{mute.port}'], log=True))
