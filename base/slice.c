@@ -6,8 +6,8 @@
 
 static unsigned char ascii_lower(char c)
 {
-    unsigned char byte = (unsigned char)c;
-    return byte >= 'A' && byte <= 'Z' ? (unsigned char)(byte + ('a' - 'A')) : byte;
+    unsigned byte = (unsigned char)c;
+    return (unsigned char)(byte + ((byte - 'A' < 26) << 5)); /* 'a' - 'A' is 32 */
 }
 
 bool slice_ieq(struct slice a, struct slice b)

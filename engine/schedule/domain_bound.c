@@ -36,13 +36,12 @@ static bool is_bound(const struct policy_bounds *b)
 enum domain_bound domain_bound_take(const struct dispatch *p, const struct core *c,
                                     const struct sched_action *a, usec_t now)
 {
-    char room[LIMITS_NAME_MAX];
     const struct settings *settings = settings_of(p->engine);
     if (!sched_destination_is_bound(a->destination) || dispatch_is_displaced(p, a->entry)) {
         return DOMAIN_UNCOUNTED; /* what is displaced has been counted */
     }
-    struct slice name = key_of(sched_destination_nexthop(a->destination), room);
-    const struct config_receiver *section = policy_domain(settings->policies, name);
+    const struct config_receiver *section =
+        policy_domain(settings->policies, sched_destination_nexthop(a->destination));
     struct policy_bounds bounds = {.messages.count = 0};
     if (section != NULL) {
         policy_domain_bounds(section, &bounds);
@@ -50,8 +49,8 @@ enum domain_bound domain_bound_take(const struct dispatch *p, const struct core 
     if (!is_bound(&bounds)) {
         return DOMAIN_UNCOUNTED; /* its hosts are asked for again, and its terms are others then */
     }
-    const struct limit_domain domain = {name, bounds.messages, bounds.recipients, bounds.quota,
-                                        settings->serial};
+    const struct limit_domain domain = {slice_of(section->options.name), bounds.messages,
+                                        bounds.recipients, bounds.quota, settings->serial};
     const struct limit_domain_ask ask = {recipients_of(a->entry), now, clock_wall()};
     struct limit_domain_answer answer;
     limits_domain_take(c->lanes.borrower, &domain, &ask, &answer);

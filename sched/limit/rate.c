@@ -21,8 +21,7 @@ uint32_t rate_burst(const struct rate_rule *rule)
     return worth > 1 ? worth : 1;
 }
 
-/* How far the schedule may be ahead of the clock when the next one goes. */
-static usec_t tolerance(const struct rate_rule *rule)
+static usec_t tolerance_of(const struct rate_rule *rule)
 {
     usec_t of_burst = (usec_t)(rate_burst(rule) - 1) * rule->span / rule->count;
     usec_t of_lateness = rule->span / rule->count / LATENESS_PART;
@@ -84,15 +83,18 @@ void rate_init(struct rate *r, const struct rate_rule *rule, usec_t now)
     assert(rule->count <= RATE_COUNT_MAX && rule->burst <= RATE_BURST_MAX);
     assert(rule->count == 0 || rule->span > 0);
     *r = (struct rate){.rule = *rule, .used_until = now};
+    if (rule->count > 0) {
+        r->interval = rule->span / rule->count;
+        r->interval_part = (uint32_t)(rule->span % rule->count);
+        r->tolerance = tolerance_of(rule);
+    }
 }
 
 /* The schedule moves on by so many intervals. */
 static void advance(struct rate *r, uint32_t amount)
 {
-    usec_t whole = r->rule.span / r->rule.count;
-    uint64_t rest = (uint64_t)(r->rule.span % r->rule.count);
-    uint64_t parts = r->part + amount * rest;
-    r->used_until += amount * whole + (usec_t)(parts / r->rule.count);
+    uint64_t parts = r->part + amount * (uint64_t)r->interval_part;
+    r->used_until += amount * r->interval + (usec_t)(parts / r->rule.count);
     r->part = (uint32_t)(parts % r->rule.count);
 }
 
@@ -101,7 +103,7 @@ usec_t rate_due(const struct rate *r)
     if (r->rule.count == 0) {
         return 0;
     }
-    return r->used_until + (r->part > 0) - tolerance(&r->rule);
+    return r->used_until + (r->part > 0) - r->tolerance;
 }
 
 void rate_take(struct rate *r, uint32_t amount, usec_t now)
@@ -120,9 +122,8 @@ void rate_give_back(struct rate *r, uint32_t amount)
     if (r->rule.count == 0) {
         return;
     }
-    usec_t whole = r->rule.span / r->rule.count;
-    uint64_t rest = amount * (uint64_t)(r->rule.span % r->rule.count);
-    r->used_until -= amount * whole + (usec_t)(rest / r->rule.count);
+    uint64_t rest = amount * (uint64_t)r->interval_part;
+    r->used_until -= amount * r->interval + (usec_t)(rest / r->rule.count);
     uint32_t part = (uint32_t)(rest % r->rule.count);
     if (part > r->part) {
         r->used_until--;

@@ -40,6 +40,10 @@ struct rate {
     uint32_t part;           /* of a usec, in 1 / rule.count */
     bool is_part;            /* of a rate that several machines share: nothing is lent ahead */
     struct loan_turns turns; /* of a shared rate */
+    /* What the rule says, so that nobody divides for each message: of one unit, whole and parts of a usec, and
+     * how far ahead of the clock the schedule may be when the next one goes. */
+    usec_t interval, tolerance;
+    uint32_t interval_part; /* in 1 / rule.count */
 };
 
 /* How many may go at once: the rule's burst, or what stands for 0 in it. rule: count > 0 */
