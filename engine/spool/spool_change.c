@@ -44,6 +44,24 @@ static int put_bytes(struct spool_txn *t, enum spool_table table, const struct s
     return r;
 }
 
+/* Pieces from this number on: an id that was given twice has those of another message. */
+static int drop_pieces(struct spool_txn *t, enum spool_table table, uint64_t id, uint32_t from)
+{
+    const struct spool_key key = spool_key_part(id, from);
+    struct slice found, record;
+    int r = 0;
+    while (r == 0) {
+        uint64_t found_id = 0;
+        uint32_t number;
+        r = spool_table_seek(t, table, &key, &found, &record);
+        if (r == 0 && (!spool_key_read_part(found, &found_id, &number) || found_id != id)) {
+            r = ERR_MISSING;
+        }
+        r = r == 0 ? spool_table_del_here(t, table) : r;
+    }
+    return r == ERR_MISSING ? 0 : r;
+}
+
 static int apply_message(struct spool_txn *t, const struct spool_change *c)
 {
     const struct spool_key key = spool_key_id(c->id);
@@ -57,12 +75,16 @@ static int apply_message(struct spool_txn *t, const struct spool_change *c)
         return r; /* it never changes */
     }
     r = put_bytes(t, SPOOL_TABLE_MESSAGE, &key, c->bytes);
+    r = r == 0 ? drop_pieces(t, SPOOL_TABLE_BODY, c->id, m.envelope.chunk_count) : r;
+    r = r == 0 ? drop_pieces(t, SPOOL_TABLE_RECIPIENTS, c->id, m.batch_count) : r;
     return r == 0 ? spool_table_del(t, SPOOL_TABLE_STAGING, &key) : r;
 }
 
-/* A piece that comes before its message waits with it among the staged. */
+/* A piece that comes before its message waits for it among the staged; one that the message does not have is of
+ * another. */
 static int apply_piece(struct spool_txn *t, enum spool_table table, const struct spool_change *c)
 {
+    uint32_t chunks, batches;
     const struct spool_key key = spool_key_part(c->id, c->number);
     const struct spool_key whole = spool_key_id(c->id);
     struct slice record;
@@ -71,6 +93,10 @@ static int apply_piece(struct spool_txn *t, enum spool_table table, const struct
         return ERR_CORRUPT;
     }
     int r = spool_table_get(t, SPOOL_TABLE_MESSAGE, &whole, &record);
+    if (r == 0 && spool_message_peek(record, &chunks, &batches) &&
+        c->number >= (table == SPOOL_TABLE_BODY ? chunks : batches)) {
+        return 0;
+    }
     r = r == ERR_MISSING ? spool_stage(t, c->id) : r;
     r = r == 0 ? spool_table_put(t, table, &key, spool_blob_bytes(c->bytes.len), &at) : r;
     if (r == 0) {

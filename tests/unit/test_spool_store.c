@@ -302,6 +302,20 @@ static void discard_spares_committed_messages(void **state)
     spool_reader_end(reader);
 }
 
+static void the_record_says_where_the_content_is(void **state)
+{
+    struct slice body;
+    struct spool_txn *t = begin();
+    assert_int_equal(spool_stage(t, 1), 0);
+    assert_int_equal(spool_put_chunk(t, 1, 0, SLICE("of another message")), 0);
+    (void)put(t, 1, SLICE("body\r\n"));
+    assert_int_equal(spool_commit(t), 0);
+    assert_int_equal(spool_reader_begin(reader), 0);
+    assert_int_equal(spool_read_chunk(reader, 1, 0, &body), 0);
+    assert_true(slice_eq(body, SLICE("body\r\n")));
+    spool_reader_end(reader);
+}
+
 static void staging_is_cleared_at_start(void **state)
 {
     static char body[SPOOL_CHUNK_BYTES];
@@ -595,6 +609,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(removing_twice_is_fine, setup, teardown),
         cmocka_unit_test_setup_teardown(same_id_twice_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(discard_spares_committed_messages, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_record_says_where_the_content_is, setup, teardown),
         cmocka_unit_test_setup_teardown(staging_is_cleared_at_start, setup, teardown),
         cmocka_unit_test_setup_teardown(many_reasons_go_bit_by_bit, setup, teardown),
         cmocka_unit_test_setup_teardown(states_and_reasons_go_with_the_message, setup, teardown),
