@@ -134,8 +134,7 @@ void limits_domain_give_back(struct limits *l, struct slice name, uint32_t recip
     limits_enter(l);
     struct limits_meter *m = limits_meter_find(l, &key);
     if (m != NULL) {
-        rate_give_back(&m->rates[PACE_MESSAGES], 1);
-        rate_give_back(&m->rates[PACE_RECIPIENTS], recipients);
+        limits_part_back(m, &(struct limit_units){.messages = 1, .recipients = recipients});
         limits_quota_back(m, 1, sent_wall);
         l->changes++;
     }

@@ -155,8 +155,7 @@ void limits_meter_repay(struct limits_borrower *b, struct limits_meter *m,
         left->recipients < loan->left.recipients ? left->recipients : loan->left.recipients;
     limits_enter(l);
     if (m->edition == loan->edition) { /* else other rules: at most a loan's worth is not used */
-        rate_give_back(&m->rates[PACE_MESSAGES], messages);
-        rate_give_back(&m->rates[PACE_RECIPIENTS], recipients);
+        limits_part_back(m, &(struct limit_units){messages, recipients, 0});
         limits_quota_return(m, messages, loan->window);
     }
     limits_leave_lock(l);
@@ -167,8 +166,7 @@ void limits_meter_give_back(struct limits *l, struct limits_meter *m,
                             const struct limit_units *unsent, usec_t sent_wall)
 {
     limits_enter(l);
-    rate_give_back(&m->rates[PACE_MESSAGES], unsent->messages);
-    rate_give_back(&m->rates[PACE_RECIPIENTS], unsent->recipients);
+    limits_part_back(m, &(struct limit_units){unsent->messages, unsent->recipients, 0});
     limits_quota_back(m, unsent->messages, sent_wall);
     limits_leave_lock(l);
 }

@@ -227,6 +227,27 @@ bool limits_part_owe(struct limits_meter *m, enum pace_unit unit, uint32_t amoun
     return is_shut;
 }
 
+static void unit_back(struct limits_meter *m, enum pace_unit unit, uint32_t unused)
+{
+    struct limits_part *part = m->parts[unit];
+    if (part == NULL || part->share > 0) {
+        rate_give_back(&m->rates[unit], unused);
+    } else {
+        int64_t back = 1000 * (int64_t)unused;
+        part->owed -= back < part->owed ? back : part->owed;
+    }
+    if (part != NULL) {
+        part->lent -= unused < part->lent ? unused : part->lent;
+    }
+}
+
+void limits_part_back(struct limits_meter *m, const struct limit_units *unused)
+{
+    unit_back(m, PACE_MESSAGES, unused->messages);
+    unit_back(m, PACE_RECIPIENTS, unused->recipients);
+    unit_back(m, PACE_CONNECTS, unused->connects);
+}
+
 void limits_part_lent(struct limits_meter *m, enum pace_unit unit, uint32_t lent, bool is_short,
                       usec_t now)
 {

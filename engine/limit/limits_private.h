@@ -459,6 +459,9 @@ usec_t limits_part_look_again(const struct limits_meter *m, enum pace_unit unit,
 bool limits_part_is_used(const struct limits_meter *m);
 /* So many went without being asked for. false: the rate has them to count */
 MUST_USE bool limits_part_owe(struct limits_meter *m, enum pace_unit unit, uint32_t amount);
+/* What was taken of the meter's rates, or lent or owed, was not used. Of a rate that this node has no part of any
+ * more only a debt is less. */
+void limits_part_back(struct limits_meter *m, const struct limit_units *unused);
 /* So many were lent; is_short: somebody was refused. */
 void limits_part_lent(struct limits_meter *m, enum pace_unit unit, uint32_t lent, bool is_short,
                       usec_t now);

@@ -25,9 +25,7 @@ static void repay_meters(struct limits_loan *loan, const struct limit_units *lef
         if (m->edition != loan->editions[i]) {
             continue; /* other rules: at most a loan's worth is not used */
         }
-        rate_give_back(&m->rates[PACE_MESSAGES], left->messages);
-        rate_give_back(&m->rates[PACE_RECIPIENTS], left->recipients);
-        rate_give_back(&m->rates[PACE_CONNECTS], left->connects);
+        limits_part_back(m, left);
         limits_quota_return(m, left->messages, loan->windows[i]);
     }
 }
@@ -82,9 +80,7 @@ void limits_unsend(struct limits *l, struct limits_lane *lane, const struct limi
         if (m == NULL) {
             continue;
         }
-        rate_give_back(&m->rates[PACE_MESSAGES], unsent->messages);
-        rate_give_back(&m->rates[PACE_RECIPIENTS], unsent->recipients);
-        rate_give_back(&m->rates[PACE_CONNECTS], unsent->connects);
+        limits_part_back(m, unsent);
         limits_quota_back(m, unsent->messages, l->wall - (now - sent_at));
     }
     if (lane->learned != NULL) {

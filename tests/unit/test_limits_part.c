@@ -138,6 +138,31 @@ static void what_is_owed_stays(void **state)
     end_bed(&b);
 }
 
+/* A message that was not sent after all, whose part went to others in between. */
+static void what_comes_back_is_owed_no_more(void **state)
+{
+    struct bed b;
+    int wakes;
+    struct limit_domain_answer answer;
+    const struct limit_domain domain = {.name = SLICE("a.test"),
+                                        .recipients = {.count = 10, .burst = 10, .span = SECOND},
+                                        .serial = 1};
+    (void)state;
+    make_shared_bed(&b, &wakes);
+    const struct limit_domain_ask ask = {60, b.now, b.wall};
+    limits_domain_take(b.borrowers[0], &domain, &ask, &answer);
+    assert_false(answer.is_taken);
+    uint64_t id = look(&b, 0).id;
+    assert_true(limits_part_set(b.limits, 0, id, 10, 10000, b.now));
+    limits_domain_take(b.borrowers[0], &domain, &ask, &answer);
+    assert_true(answer.is_taken); /* 50 recipients more than there were */
+    assert_true(limits_part_set(b.limits, 0, id, 0, 0, b.now));
+    limits_domain_give_back(b.limits, domain.name, 60, b.wall);
+    assert_true(limits_part_set(b.limits, 0, id, 10, 5000, b.now));
+    assert_int_equal(look(&b, 0).tokens, 5000); /* what the other nodes left */
+    end_bed(&b);
+}
+
 static void wants_follow_what_is_used(void **state)
 {
     struct bed b;
@@ -305,6 +330,7 @@ int main(void)
         cmocka_unit_test(who_waits_long_asks_less_often),
         cmocka_unit_test(a_part_that_is_taken_away_leaves_nothing),
         cmocka_unit_test(what_is_owed_stays),
+        cmocka_unit_test(what_comes_back_is_owed_no_more),
         cmocka_unit_test(wants_follow_what_is_used),
         cmocka_unit_test(an_idle_part_is_kept_until_it_is_full),
         cmocka_unit_test(a_part_that_grows_is_used_soon),
