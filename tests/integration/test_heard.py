@@ -2,6 +2,7 @@
 import contextlib
 import os
 import re
+import shutil
 import stat
 import time
 
@@ -94,6 +95,12 @@ class Ways:
         [mail] = [one for one in self.receiver.to(recipient) if one.sender not in self.known]
         self.known.add(mail.sender)
         return number, mail.sender
+
+    def back_is_refused(self, to):
+        with Client(self.daemon) as client:
+            client.ehlo()
+            client.say('MAIL FROM:<>', 250)
+            assert client.say(f'RCPT TO:<{to}>', 550).lines[-1].startswith('550 5.1.1')
 
     def back(self, to, text, code=250):
         """A message for us, from nobody who may relay."""
@@ -375,11 +382,32 @@ def test_keys_rotate(place):
         for line in lines:
             file.write(f'{line[0]} {int(line[1]) - 180 * 86400} {line[2]}\n')
     daemon.start()
+    ways.back_is_refused(first)
     with Client(daemon) as client:
         client.ehlo()
         client.say('MAIL FROM:<>', 250)
-        assert client.say(f'RCPT TO:<{first}>', 550).lines[-1].startswith('550 5.1.1')
         client.say(f'RCPT TO:<{second}>', 250)
+
+
+def test_return_addresses_outlive_the_disk(place):
+    """heard/keys and heard/names of a spool that was lost are brought to an empty one, before its first start or later: what went
+    out under them comes back, to whom it belongs."""
+    lost, fresh, old = (Ways(place, suppressions={'*': {'hard_bounce': '1'}}) for _ in range(3))
+    _, address = lost.send('joe@a.test')
+    assert fresh.send('new@a.test')
+    fresh.back_is_refused(address)
+    heard = os.path.join(lost.daemon.spool, 'heard')
+    for ways, is_begun in ((fresh, True), (old, False)):
+        ways.daemon.stop()
+        if not is_begun:
+            shutil.rmtree(ways.daemon.spool)
+            os.makedirs(os.path.join(ways.daemon.spool, 'heard'))
+        for name in ('keys', 'names'):
+            shutil.copy(os.path.join(heard, name), os.path.join(ways.daemon.spool, 'heard', name))
+        ways.daemon.start()
+        ways.back(address, dsn('joe@a.test'))
+        assert ways.daemon.wait_event('OOB', 'joe@a.test')['tenant'] == 'acme'
+        assert 'joe@a.test' in ways.daemon.command('suppressions', '--tenant', 'acme').stdout.decode()
 
 
 def test_no_keys_to_rotate(place):
