@@ -85,7 +85,16 @@ static void take_rate(const struct taking *q, enum pace_unit unit, uint32_t amou
     }
 }
 
-static void take(const struct taking *q, unsigned borrower)
+static void take_of_rates(const struct taking *q)
+{
+    take_rate(q, PACE_MESSAGES, 1);
+    take_rate(q, PACE_RECIPIENTS, q->ask->recipients);
+    usec_t due = rates_due(q);
+    set_wait(q, due, due, LIMIT_BY_RATE);
+}
+
+/* Of the quota as well. */
+static void take_of_all(const struct taking *q, unsigned borrower)
 {
     const struct limits_moment at = {q->ask->now, q->ask->wall};
     struct quota_loan lent; /* it is used at once */
@@ -101,28 +110,52 @@ static void take(const struct taking *q, unsigned borrower)
         q->ret->is_taken = false;
         return;
     }
-    take_rate(q, PACE_MESSAGES, 1);
-    take_rate(q, PACE_RECIPIENTS, q->ask->recipients);
-    set_wait(q, rates_due(q), rates_due(q), LIMIT_BY_RATE);
+    take_of_rates(q);
     set_quota_wait(q, quota_due(&q->meter->quota, 1, at.wall), LIMIT_BY_QUOTA);
+}
+
+static void take(const struct taking *q, unsigned borrower)
+{
+    if (q->meter->quota.rule.count > 0) {
+        take_of_all(q, borrower);
+    } else if (may_go(q, borrower)) {
+        take_of_rates(q);
+    } else {
+        q->ret->is_taken = false;
+    }
+}
+
+/* NULL: out of memory. Valid while the lock is held. */
+static struct limits_meter *meter_of(struct limits *l, const struct limit_domain *domain,
+                                     usec_t now) ON_ROLE(l->lock)
+{
+    const struct limit_meter_key key = {LIMIT_OF_DOMAIN, domain->name};
+    struct limits_meter *m = limits_meter_find(l, &key);
+    if (m != NULL && m->serial == domain->serial) {
+        return m; /* the rules of a domain are the same for all who have these settings */
+    }
+    const struct limit_rates rates = {
+        .messages = domain->messages, .recipients = domain->recipients, .quota = domain->quota};
+    const struct limits_meter_rules rules = {key, &rates, domain->serial};
+    if (limits_meter_take(l, &rules, now, &m) != 0) {
+        return NULL;
+    }
+    limits_meter_drop(l, m);
+    return m;
 }
 
 void limits_domain_take(struct limits_borrower *b, const struct limit_domain *domain,
                         const struct limit_domain_ask *ask, struct limit_domain_answer *ret)
 {
     struct limits *l = b->limits;
-    const struct limit_rates rates = {
-        .messages = domain->messages, .recipients = domain->recipients, .quota = domain->quota};
-    const struct limits_meter_rules rules = {
-        {LIMIT_OF_DOMAIN, domain->name}, &rates, domain->serial};
     struct taking q = {.ask = ask, .ret = ret};
     *ret = (struct limit_domain_answer){.is_taken = true};
     limits_enter(l);
     l->wall = ask->wall;
-    if (limits_meter_take(l, &rules, ask->now, &q.meter) == 0) {
+    q.meter = meter_of(l, domain, ask->now);
+    if (q.meter != NULL) {
         take(&q, b->config.number);
         l->changes += ret->is_taken;
-        limits_meter_drop(l, q.meter);
     }
     limits_leave_lock(l);
 }

@@ -207,12 +207,7 @@ int limits_meter_take(struct limits *l, const struct limits_meter_rules *rules, 
     if (m == NULL) {
         m = make_meter(l, key, hash, now);
     }
-    int err = 0;
-    if (m == NULL) {
-        err = -ENOMEM;
-    } else if (key->owner != LIMIT_OF_DOMAIN || rules->serial != m->serial) {
-        err = set_rates(l, m, rules, now); /* a domain's are the same for all who have these settings */
-    }
+    int err = m == NULL ? -ENOMEM : set_rates(l, m, rules, now);
     if (err != 0) {
         return err; /* one that was made is idle, and forgotten as others are */
     }

@@ -289,11 +289,6 @@ def probe(daemon, arrivals, name, count):
     return sorted(arrivals.at[key] - at for key, at in sent.items())
 
 
-def resident(daemon):
-    with open(f'/proc/{daemon.process.pid}/status', encoding='ascii') as file:
-        return int(next(line for line in file if line.startswith('VmRSS:')).split()[1]) * 1024
-
-
 def test_one_tenant_with_far_too_much(place):
     """For a site that takes two a second: nobody else waits for it, and memory holds a part of it."""
     most = int(os.environ.get('SLUICE_TENANT_MESSAGES', 10000))
@@ -303,7 +298,7 @@ def test_one_tenant_with_far_too_much(place):
                           options={'minimal_backoff_time': '300s', 'maximal_backoff_time': '4000s'},
                           routes={'*': ('smtp', receiver.nexthop), 'y.test': ('smtp', quick.nexthop)})
     alone = probe(daemon, arrivals, 'alone', 20 if not is_large else 200)
-    before, begun = resident(daemon), time.monotonic()
+    before, begun = daemon.memory(), time.monotonic()
 
     def flood():
         for first in range(0, most, 1000):
@@ -316,7 +311,7 @@ def test_one_tenant_with_far_too_much(place):
     thread.join()
     behind = probe(daemon, arrivals, 'behind', int(os.environ.get('SLUICE_TENANT_PROBES', 300 if is_large else 20)))
     p99 = [times[int(len(times) * 0.99) - 1] for times in (alone, beside, behind)]
-    grown = (resident(daemon) - before) / 1e6
+    grown = (daemon.memory() - before) / 1e6
     put_back = exposition.value(exposition.parse(get(daemon, '/metrics').body), 'sluice_put_back_total')
     minutes = (time.monotonic() - begun) / 60
     print(f'{put_back:.0f} of {most} put back in {minutes:.1f} minutes')
