@@ -302,7 +302,8 @@ void smtp_client_consume(struct smtp_client *c, size_t bytes);
 uint16_t smtp_client_depth(const struct smtp_client *c);
 /* Transactions to have at hand: as many, and one more where two go by DATA. The reply that lets the
  * content of one be sent then finds the next envelope there, and both leave in one write; who gets
- * the next transaction only for the end of one before sends them in two. */
+ * the next transaction only for the end of one before sends them in two. Where the server is fast
+ * (net/smtp_pace) two more: it answers before whoever heard of an end has found the next one. */
 uint16_t smtp_client_at_hand(const struct smtp_client *c);
 /* Transactions started and not over. */
 uint32_t smtp_client_in_flight(const struct smtp_client *c);

@@ -272,7 +272,10 @@ uint16_t smtp_client_depth(const struct smtp_client *c)
 uint16_t smtp_client_at_hand(const struct smtp_client *c)
 {
     uint16_t depth = smtp_client_depth(c);
-    return depth == 2 && !is_chunking(c) ? 3 : depth;
+    if (depth != 2 || is_chunking(c)) {
+        return depth;
+    }
+    return smtp_pace_is_fast(&c->pace) ? 4 : 3;
 }
 
 uint32_t smtp_client_in_flight(const struct smtp_client *c)

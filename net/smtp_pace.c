@@ -4,6 +4,8 @@
 #define SMOOTHING 4    /* a new sample counts one part in so many */
 #define DEPTH_MAX 1000 /* the largest pipeline_depth */
 
+static const usec_t fast_interval = 1 * USEC_PER_MSEC;
+
 void smtp_pace_init(struct smtp_pace *p)
 {
     *p = (struct smtp_pace){.round_trip = USEC_NEVER, .depth = 1};
@@ -15,7 +17,12 @@ void smtp_pace_reply(struct smtp_pace *p, usec_t took)
     p->round_trip = took < p->round_trip ? took : p->round_trip;
 }
 
-/* ceil(round trip / interval - 0.1) + 1, in integers */
+bool smtp_pace_is_fast(const struct smtp_pace *p)
+{
+    return p->has_interval && p->interval < fast_interval;
+}
+
+/* ceil(round trip / interval - 0.1) + 1, in integers; 2 where that is 1 and the server is fast */
 static uint16_t useful_depth(const struct smtp_pace *p)
 {
     usec_t trip = p->round_trip == USEC_NEVER ? 0 : p->round_trip;
@@ -24,6 +31,9 @@ static uint16_t useful_depth(const struct smtp_pace *p)
     }
     usec_t tenths = trip * 10 - p->interval;
     usec_t ahead = tenths <= 0 ? 0 : (tenths + p->interval * 10 - 1) / (p->interval * 10);
+    if (ahead == 0 && smtp_pace_is_fast(p)) {
+        ahead = 1;
+    }
     return ahead >= DEPTH_MAX ? DEPTH_MAX : (uint16_t)(ahead + 1);
 }
 

@@ -34,7 +34,10 @@ void smtp_pace_end(struct smtp_pace *p, usec_t sent_at, usec_t now);
  * begin (the answer before it, or its arrival) to its answer. In a round trip it could have served
  * round trip / interval messages, and one more is being served. A round trip below a tenth of the
  * interval keeps 1: a second message in flight would gain less than a tenth, and what stands
- * behind it would wait. */
+ * behind it would wait. Where the server is fast it would wait for less than anybody notices, and two
+ * in flight share a write and a read, so there it is 2. */
 uint16_t smtp_pace_depth(const struct smtp_pace *p, uint16_t allowed);
+/* The interval is measured, and below a millisecond. */
+bool smtp_pace_is_fast(const struct smtp_pace *p);
 
 #endif

@@ -384,6 +384,10 @@ static void test_at_hand(void **state)
     begin(b, PLAIN_PIPELINING, 16);
     assert_int_equal(smtp_client_depth(&b->client), 2);
     assert_int_equal(smtp_client_at_hand(&b->client), 3);
+    b->client.pace.interval = 300;
+    b->client.pace.has_interval = true; /* the server is fast */
+    assert_int_equal(smtp_client_at_hand(&b->client), 4);
+    assert_int_equal(smtp_client_depth(&b->client), 2);
     start_at(b, 0);
     start_at(b, 0);
     assert_false(smtp_client_can_start(&b->client));

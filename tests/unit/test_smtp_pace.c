@@ -83,6 +83,29 @@ static void test_loopback(void **state)
     assert_int_equal(smtp_pace_depth(&l.pace, 16), 3);
 }
 
+/* Two go to a fast receiver also where the line is much shorter than the service, two each time. */
+static void test_fast_receiver(void **state)
+{
+    (void)state;
+    struct line l;
+    line_init(&l, 10, 900);
+    assert_false(smtp_pace_is_fast(&l.pace)); /* nothing is measured */
+    assert_int_equal(carry(&l, 16), 2);
+    assert_true(smtp_pace_is_fast(&l.pace));
+    carry_many(&l, 20, 16);
+    assert_int_equal(smtp_pace_depth(&l.pace, 16), 2);
+    assert_int_equal(smtp_pace_depth(&l.pace, 1), 1);
+    line_init(&l, 10, 1 * MSEC);
+    carry_many(&l, 20, 16);
+    assert_false(smtp_pace_is_fast(&l.pace));
+    assert_int_equal(smtp_pace_depth(&l.pace, 16), 1);
+    line_init(&l, 10, 900);
+    carry_many(&l, 20, 16);
+    l.service = 50 * MSEC; /* it becomes slow: the first one tells */
+    assert_int_equal(carry(&l, 16), 1);
+    assert_false(smtp_pace_is_fast(&l.pace));
+}
+
 /* A receiver that is slow itself gains nothing by a second message waiting before it. */
 static void test_slow_receiver(void **state)
 {
@@ -154,8 +177,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_begins_alone),          cmocka_unit_test(test_loopback),
-        cmocka_unit_test(test_slow_receiver),         cmocka_unit_test(test_long_line),
-        cmocka_unit_test(test_becomes_slow_and_fast), cmocka_unit_test(test_odd_times),
+        cmocka_unit_test(test_fast_receiver),         cmocka_unit_test(test_slow_receiver),
+        cmocka_unit_test(test_long_line),             cmocka_unit_test(test_becomes_slow_and_fast),
+        cmocka_unit_test(test_odd_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
