@@ -11,8 +11,9 @@
 #include <stdlib.h>
 
 enum { TRANSACTION_BYTES = 32 << 20 };
-/* Ids that the spool leaves out behind the greatest one in the log: more than come between two retellings, as what
- * lies before one is purged. An id that is given twice would join the record of one message with the content of another. */
+/* Ids that the spool leaves out behind the greatest one in the log. That one is of no message: it says which ids were
+ * reserved (spool_reserve_ids). Logs of older programs do not say so, so they get a distance to what they do not
+ * have any more. */
 static const uint64_t id_gap = 1ULL << 32;
 
 struct replay_doubt {

@@ -216,7 +216,8 @@ int spool_apply_change(struct spool_txn *t, const struct spool_change *c)
 /* --- telling anew ----------------------------------------------------------------------------- */
 
 enum stage {
-    WHOLE_SPOOL, /* what is of no message */
+    WHOLE_SPOOL, /* what is of no message: the bound */
+    IDS,         /* and which ids may have been given */
     MARKS,       /* up to where logs were adopted */
     STAGED_NEXT, /* the next reception that is not complete */
     STAGED_BODY,
@@ -433,17 +434,19 @@ static int tell_staged_record(struct teller *t, struct spool_retelling *at)
     return r;
 }
 
-static int tell_bound(struct teller *t, struct spool_retelling *at)
+/* A number that the meta table has, if it does. */
+static int tell_number(struct teller *t, struct spool_retelling *at, const char *name,
+                       enum spool_change_kind kind, enum stage then)
 {
-    const struct spool_key key = spool_key_name(SPOOL_META_BOUND);
+    const struct spool_key key = spool_key_name(name);
     struct slice record;
-    uint64_t bound;
+    uint64_t number;
     int r = get(t, SPOOL_TABLE_META, &key, &record);
-    if (r == 0 && spool_number_decode(record, &key, &bound) == 0) {
-        tell_anew(t, SPOOL_CHANGE_BOUND, bound, 0, SLICE(""));
+    if (r == 0 && spool_number_decode(record, &key, &number) == 0) {
+        tell_anew(t, kind, number, 0, SLICE(""));
     }
     if (r == 0 || r == ERR_MISSING) {
-        go_to(at, MARKS);
+        go_to(at, then);
         r = 0;
     }
     return r;
@@ -470,7 +473,9 @@ static int tell_step(struct teller *t, struct spool_retelling *at)
     int r = 0;
     switch ((enum stage)at->stage) {
     case WHOLE_SPOOL:
-        return tell_bound(t, at);
+        return tell_number(t, at, SPOOL_META_BOUND, SPOOL_CHANGE_BOUND, IDS);
+    case IDS:
+        return tell_number(t, at, SPOOL_META_IDS, SPOOL_CHANGE_REMOVED, MARKS);
     case MARKS:
         return tell_mark(t, at);
     case STAGED_NEXT:

@@ -26,8 +26,9 @@ enum spool_change_kind {
     SPOOL_CHANGE_NOTIFIED, /* the sender was told of the failures that it has reasons for */
     SPOOL_CHANGE_RETRY,    /* bytes: the record */
     SPOOL_CHANGE_SIGNING,  /* bytes: the record */
-    SPOOL_CHANGE_REMOVED,  /* nothing of the message is to be delivered any more */
-    SPOOL_CHANGE_BOUND,    /* id: how many deliveries a crash may repeat from now on */
+    SPOOL_CHANGE_REMOVED, /* nothing of the message is to be delivered any more. Also of the first id
+                            * that is not reserved, which no message has yet */
+    SPOOL_CHANGE_BOUND,   /* id: how many deliveries a crash may repeat from now on */
     SPOOL_CHANGE_ADOPTED, /* number: of a spool; id: up to which message its log was adopted; bytes:
                             * empty, or 2: of the spool whose mark this was (adoption.h) */
     SPOOL_CHANGE_KIND_COUNT
@@ -47,8 +48,8 @@ typedef void spool_listener(void *ctx, const struct spool_change *change);
 /* From now on the listener is told; NULL: nobody is. Thread: the writer. */
 void spool_store_listen(struct spool_store *s, spool_listener *tell, void *ctx);
 
-/* The transaction stores no message of the journal that it absorbs but this one, as its delivery has ended:
- * the listener is told that it is gone. */
+/* The listener is told that the message is gone: the transaction does not store this one of the journal that it
+ * absorbs, as its delivery has ended, or nothing was ever stored. */
 void spool_tell_removed(struct spool_txn *t, uint64_t id);
 
 /* Make a change in this spool. Again is no error, and what is said of a message that is not there

@@ -234,6 +234,8 @@ MUST_USE int spool_begin(struct spool_store *, struct spool_txn **ret);
 MUST_USE int spool_commit(struct spool_txn *);
 void spool_abort(struct spool_txn *);
 
+/* Ids below may be used. Whoever keeps a copy is told that the message `below` is removed, which none is yet: so
+ * the copy knows of all ids that were ever given. */
 MUST_USE int spool_reserve_ids(struct spool_txn *, uint64_t below);
 /* Say which spool this is; see spool_store_node. */
 MUST_USE int spool_set_node(struct spool_txn *, uint16_t node);

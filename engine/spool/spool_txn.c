@@ -10,6 +10,7 @@
 
 int spool_reserve_ids(struct spool_txn *t, uint64_t below)
 {
+    spool_tell_removed(t, below);
     return spool_put_number(t, SPOOL_TABLE_META, SPOOL_META_IDS, below);
 }
 

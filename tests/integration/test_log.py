@@ -90,6 +90,37 @@ def test_accepted_mail_outlives_the_disk(nats, place):
         daemon.wait_event('Delivery', f'held{i}@held.test')
 
 
+def test_disk_lost_within_a_message(nats, place):
+    """What the log has of a message that did not come to its end gets into no other one, and nobody gets its id."""
+    receiver = place.receiver()
+    daemon = place.sluice(cluster=log_section('within', nats), routes={'*': ('smtp', receiver.nexthop)})
+    wait_open(daemon)
+    with Client(daemon) as client:
+        client.ehlo()
+        client.mail('large@a.test', ['large@x.test'])
+        client.send(b'DATA\r\n')
+        assert client.reply().code == 354
+        before = log_of(daemon)['place']
+        client.send(b'Subject: large\r\n\r\n' + (b'y' * 70 + b'\r\n') * 2000)
+        until(lambda: log_of(daemon)['place'] > before, lambda: log_of(daemon))  # it has a piece
+        lose_spool(daemon)
+    assert restore(daemon, 'within') == 0
+    daemon.start()
+    wait_open(daemon)
+    daemon.command('suspend', '--all', '--reason', 'x', '--here')
+    for i in range(3):
+        submit(daemon, 'small@a.test', [f'r{i}@x.test'], message(text=f'{i}\r\n'))
+    lose_spool(daemon)
+    assert restore(daemon, 'within') == 3
+    daemon.start()
+    wait_open(daemon)
+    receiver.wait(3)
+    assert sorted((m.recipients, m.content) for m in receiver.messages) == [
+        ([f'r{i}@x.test'], message(text=f'{i}\r\n')) for i in range(3)]
+    received = [int(e['id'], 16) for e in daemon.of('Reception')]
+    assert min(received) & 0xffffffffffff > 1 << 20, received  # what the first life had reserved
+
+
 def log_of(daemon):
     return json.loads(api.get(daemon, '/v1/cluster').body.splitlines()[-1])['log']
 

@@ -533,6 +533,31 @@ static void what_no_spool_tells_is_refused(void **state)
     compare(&first, &second);
 }
 
+static bool says_removed(const struct box *box, uint64_t id)
+{
+    bool does = false;
+    for (size_t i = 0; i < box->count; i++) {
+        does = does || (box->changes[i].kind == SPOOL_CHANGE_REMOVED && box->changes[i].id == id);
+    }
+    return does;
+}
+
+static void which_ids_are_reserved_is_told(void **state)
+{
+    struct spool_txn *t;
+    struct spool_retelling at = {.id = 0};
+    size_t bytes;
+    assert_int_equal(spool_begin(first.store, &t), 0);
+    assert_int_equal(spool_reserve_ids(t, 7000), 0);
+    assert_int_equal(spool_commit(t), 0);
+    assert_true(says_removed(&heard, 7000));
+    assert_int_equal(spool_reader_begin(first.reader), 0);
+    assert_int_equal(spool_retell(first.reader, &at, 1 << 20, keep, &retold, &bytes), ERR_MISSING);
+    spool_reader_end(first.reader);
+    assert_true(says_removed(&retold, 7000));
+    forget(&retold);
+}
+
 static int setup_with_journal(void **state)
 {
     has_journal = true;
@@ -557,6 +582,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_copy_that_is_opened_has_places, setup, teardown),
         cmocka_unit_test_setup_teardown(a_removal_leaves_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(what_no_spool_tells_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(which_ids_are_reserved_is_told, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
