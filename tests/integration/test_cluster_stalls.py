@@ -14,6 +14,7 @@ from test_log import stream_request, wait_open
 LOST_SECONDS = float(os.environ.get('LOST_SECONDS', '4'))  # that there is no majority
 STALLS = int(os.environ.get('STALLS', '1'))
 RATE = 50
+BACK = 30  # seconds: before nodes end their deliveries (45 s) and their mail is taken over; the figures are printed
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def test_stalls(place, servers, report_table):
         leader.kill()
         longest, back = load.stall(begin)
         lines.append(text('leader killed', longest, back))
-        assert back <= 13, lines
+        assert back <= BACK, lines
         leader.start()
         servers.wait_ready()
 
@@ -85,7 +86,7 @@ def test_stalls(place, servers, report_table):
         until(lambda: leader.process.poll() is not None, leader.log)
         longest, back = load.stall(begin)
         lines.append(text('leader stopped in order', longest, back))
-        assert back <= 13, lines
+        assert back <= BACK, lines
         leader.kill()
         leader.start()
         servers.wait_ready()
@@ -100,7 +101,7 @@ def test_stalls(place, servers, report_table):
             server.start()
         longest, back = load.stall(begin)
         lines.append(text(f'no majority for {LOST_SECONDS:.0f} s', longest, back))
-        assert back <= 15, lines
+        assert back <= BACK, lines
         servers.wait_ready()
     load.source.end()
     load.daemon.wait_empty()
