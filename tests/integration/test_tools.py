@@ -16,7 +16,7 @@ import dnslib
 import pytest
 
 from support.address import free_port
-from support.wait import is_ever_below
+from support.wait import best_of, is_ever_below
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BENCH = pathlib.Path(os.environ.get('SLUICE_BUILD', ROOT / 'build/release')) / 'bench'
@@ -531,10 +531,11 @@ def test_lost_connections_with_messages_in_flight(sink, tmp_path, mode):
     assert len(arrived) - len(set(arrived)) <= sent['unknown'] + sent['deferred']
 
 
-def test_a_stall_is_seen_by_the_messages_that_were_due(sink, tmp_path):
-    """No coordinated omission: a server that stops for a second delays everything that was due
-    meanwhile, and not only the two messages that the two connections had under way."""
+def stall(sink, tmp_path):
+    """(numbers of the source, and of the sink) when the sink stood still for a second behind 500 of 2000 messages, at 500 a
+    second; None: the load was over before this test came to it."""
     arrivals = tmp_path / 'arrivals'
+    arrivals.unlink(missing_ok=True)
     s = sink('--ledger', str(arrivals))
     load = subprocess.Popen([str(BENCH / 'sluice-source'), '--to', f'{ADDRESS}:{s.port}', '--rate',
                              '500', '--arrivals', 'even', '--messages', '2000', '--connections',
@@ -543,9 +544,10 @@ def test_a_stall_is_seen_by_the_messages_that_were_due(sink, tmp_path):
     try:
         end = time.monotonic() + TIMEOUT
         while not arrivals.exists() or arrivals.read_bytes().count(b'\n') < 500:
-            assert time.monotonic() < end and load.poll() is None
+            assert time.monotonic() < end
             time.sleep(0.01)
         s.process.send_signal(signal.SIGSTOP)
+        is_early = arrivals.read_bytes().count(b'\n') < 1000
         time.sleep(1)  # the stall itself
         s.process.send_signal(signal.SIGCONT)
         output, _ = load.communicate(timeout=TIMEOUT)
@@ -553,7 +555,14 @@ def test_a_stall_is_seen_by_the_messages_that_were_due(sink, tmp_path):
         s.process.send_signal(signal.SIGCONT)
         load.kill()
         load.wait()
-    numbers = json.loads(output)
+    in_sink = s.finish()
+    return (json.loads(output), in_sink) if is_early else None
+
+
+def test_a_stall_is_seen_by_the_messages_that_were_due(sink, tmp_path):
+    """No coordinated omission: a server that stops for a second delays everything that was due
+    meanwhile, and not only the two messages that the two connections had under way."""
+    numbers, in_sink = best_of(5, lambda: stall(sink, tmp_path), lambda numbers: numbers is not None)
     answer, service = numbers['answer'], numbers['service']
     assert answer['count'] == sum(count for _, count in numbers['histogram']) == 2000
     # 500 of the 2000 were due in that second; the 20 that are 1 % within its first 0.04 s.
@@ -563,7 +572,7 @@ def test_a_stall_is_seen_by_the_messages_that_were_due(sink, tmp_path):
     # Measured from when it was sent the same stall is two messages of 2000.
     assert service['max'] >= 0.95 and service['p99'] < answer['p99'] / 2
     assert numbers['latency']['p99'] == answer['p99']
-    assert s.finish()['latency']['p99'] >= 0.9  # the stamp is the moment it was due, too
+    assert in_sink['latency']['p99'] >= 0.9  # the stamp is the moment it was due, too
 
 
 @pytest.mark.parametrize('kind', ['poisson', 'even', 'burst:50'])
@@ -679,6 +688,22 @@ def test_large_messages(sink):
 def test_source_survives_a_dead_server(sink, tmp_path):
     """What was acknowledged is in the ledger of a server that was killed at any time."""
     offers, arrivals = tmp_path / 'offers', tmp_path / 'arrivals'
+    numbers = best_of(5, lambda: source_of_dying_sinks(sink, offers, arrivals), lambda numbers: numbers is not None)
+    lost = numbers['offered'] - numbers['reoffered'] - numbers['acked']
+    assert (lost, numbers['acked'], numbers['failures'] > 0) == (0, 5000, True)
+    acked = {line['id'] for line in read_ledger(offers) if line['event'] == 'acked'}
+    arrived = []
+    for line in arrivals.read_text().splitlines():
+        with contextlib.suppress(ValueError):  # cut by the kill, hence not acknowledged
+            arrived.append(json.loads(line)['id'])
+    assert len(acked) == 5000 and acked == set(arrived)
+    assert len(arrived) - len(acked) <= numbers['unknown']
+
+
+def source_of_dying_sinks(sink, offers, arrivals):
+    """The numbers of a source whose server was killed three times; None: it was done before that."""
+    for ledger in (offers, arrivals):
+        ledger.unlink(missing_ok=True)
     s = sink('--ledger', str(arrivals))
     load = subprocess.Popen(
         [str(BENCH / 'sluice-source'), '--to', f'{ADDRESS}:{s.port}', '--messages', '5000',
@@ -689,8 +714,10 @@ def test_source_survives_a_dead_server(sink, tmp_path):
         for kills in range(1, 4):
             end = time.monotonic() + TIMEOUT
             while not arrivals.exists() or arrivals.read_bytes().count(b'\n') < kills * 1000:
-                assert time.monotonic() < end and load.poll() is None
+                assert time.monotonic() < end
                 time.sleep(0.01)
+            if load.poll() is not None:
+                return None
             s.process.kill()
             s.process.wait()
             s = sink('--ledger', str(arrivals), port=s.port)
@@ -698,16 +725,7 @@ def test_source_survives_a_dead_server(sink, tmp_path):
     finally:
         load.kill()
         load.wait()
-    numbers = json.loads(output)
-    lost = numbers['offered'] - numbers['reoffered'] - numbers['acked']
-    assert (lost, numbers['acked'], numbers['failures'] > 0) == (0, 5000, True)
-    acked = {line['id'] for line in read_ledger(offers) if line['event'] == 'acked'}
-    arrived = []
-    for line in arrivals.read_text().splitlines():
-        with contextlib.suppress(ValueError):  # cut by the kill, hence not acknowledged
-            arrived.append(json.loads(line)['id'])
-    assert len(acked) == 5000 and acked == set(arrived)
-    assert len(arrived) - len(acked) <= numbers['unknown']
+    return json.loads(output)
 
 
 def test_source_says_when_it_fails(sink):
