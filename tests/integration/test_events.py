@@ -16,7 +16,7 @@ from support.api import Connection
 from support.certificates import Authority
 from support.client import Client, message, submit
 from support.daemon import PROGRAM
-from support.wait import is_ever_below, until
+from support.wait import PATIENCE, is_ever_below, until
 from support.web_receiver import WebReceiver
 
 
@@ -407,12 +407,14 @@ def test_events_command_follows(place):
                            'Delivery', '--limit', '5'], stdout=subprocess.PIPE) as follower:
         # It begins with what comes after its first question, which leaves a trace nowhere.
         sent = 0
-        while follower.poll() is None and sent < 200:
+        end = time.monotonic() + PATIENCE
+        while follower.poll() is None and time.monotonic() < end:
             send(daemon, 1, f'after{sent}.')
             sent += 1
             time.sleep(0.02)
+        follower.kill()
         text = follower.stdout.read().decode()
-        assert follower.wait() == 0
+        assert follower.wait() == 0 and sent >= 5
     recipients = [json.loads(line)['recipient'] for line in text.splitlines()]
     assert len(recipients) == 5 and all(r.startswith('after') for r in recipients)
 

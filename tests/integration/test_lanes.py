@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from support.client import message, submit
+from support.client import Client, message, submit
 from support.reloading import reload
 from support.tools import Zone
-from support.wait import PATIENCE, until
+from support.wait import PATIENCE, Pulse, until
 from test_clock import Clock
 
 LISTED = '554 5.7.1 Service unavailable; Client host [{address}] blocked using zen.spamhaus.org'
@@ -19,8 +19,11 @@ SLOWER = '421 4.7.28 Too many messages, slow down'
 
 
 def send(daemon, count, domain='x.test', first=0):
-    for n in range(first, first + count):
-        submit(daemon, 'a@a.test', [f'{n}@{domain}'], message())
+    with Client(daemon) as client:
+        client.ehlo('client.test')
+        for n in range(first, first + count):
+            client.mail('a@a.test', [f'{n}@{domain}'])
+            client.data(message())
 
 
 def delivered(daemon):
@@ -188,7 +191,7 @@ def test_turns_of_an_earlier_run_do_not_count(place):
 
 def test_rate_of_a_transport(place):
     """Spread evenly, by due times: a tenth of a second's worth at once."""
-    times = []
+    times, pulse = [], place.keep(Pulse())
 
     def note(verb, argument, session):
         if verb == 'MAIL':
@@ -196,12 +199,12 @@ def test_rate_of_a_transport(place):
     receiver = place.receiver(answers=note)
     daemon = place.sluice(routes={'*': ('smtp', receiver.nexthop)},
                           transports={'smtp': {'max_message_rate': '20/s'}})
+    begun = time.monotonic()
     send(daemon, 60)
     until(lambda: len(delivered(daemon)) == 60, 'all')
-    times.sort()
-    assert times[-1] - times[0] > 57 / 20 - 0.2
-    busiest = max(sum(1 for t in times if begin <= t < begin + 1) for begin in times)
-    assert busiest <= 20 + 2 + 2  # rate, burst, and what the clock and the machine blur
+    assert max(times) - begun > 57 / 20 - 0.2
+    busiest, begin = max((sum(1 for t in times if begin <= t < begin + 1), begin) for begin in times)
+    assert busiest <= 20 + 2 + 2 + 20 * pulse.most(begin, begin + 1)  # rate, burst, and what the clock and the machine blur
 
 
 def listing(listed, counts, reply=LISTED):
@@ -235,7 +238,7 @@ def test_one_of_three_addresses_is_listed(place, scope):
         return
     assert not daemon.of('Bounce') and not daemon.of('TransientFailure')
     assert {e['num_attempts'] for e in delivered(daemon)} == {1}
-    assert 1 <= counts[addresses[0]] <= 10  # the few that were under way when it was said
+    assert 1 <= counts[addresses[0]] <= 15  # those that were under way when it was said; its part of all would be 20
     assert min(counts[addresses[1]], counts[addresses[2]]) >= 15
     before = counts[addresses[0]]
     daemon.stop()
@@ -276,8 +279,8 @@ def test_quota_and_warmup_over_midnight_and_a_restart(place, is_spare):
     if is_spare:
         sent(20, 10, 30)
     assert by_source == collections.Counter({'1': 6, '2': 3, **({'3': 21} if is_spare else {})})
-    clock.set(int(clock.offset + day - clock.now() % day - 4))  # a few seconds before midnight
     today = clock.now() // day
+    clock.set(int(clock.offset + day - clock.now() % day - 4))  # a few seconds before midnight
     reload(daemon)  # who waits for hours looks at a clock that was set every five minutes
     if is_spare:
         until(lambda: clock.now() // day > today, 'midnight')

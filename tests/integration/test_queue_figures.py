@@ -85,7 +85,7 @@ def test_every_state(place):
         inject(daemon, 'acme', f'n{n}@busy.test')
     inject(daemon, 'globex', 'g@busy.test')
     all_agree(daemon, deferred=1, scheduled=4, suspended=13)
-    brief = give(daemon, 'suspend', '--tenant', 'globex', '--for', '3s')
+    brief = give(daemon, 'suspend', '--tenant', 'globex', '--for', '10s')
     all_agree(daemon, suspended=18)
     daemon.wait_log(f'order {brief["id"]} is over')
     all_agree(daemon, deferred=1, scheduled=4, suspended=13)

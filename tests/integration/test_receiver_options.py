@@ -8,7 +8,7 @@ import pytest
 from support.client import message, submit
 from support.providers import Providers
 from support.reloading import reload
-from support.wait import until
+from support.wait import is_ever_below, until
 from test_clock import Clock
 
 REAL = {'big': (['a.test', 'b.test'], ['mx1.big.test'])}
@@ -69,9 +69,12 @@ def test_options_of_a_provider(place):
     send(8)
     took = time.monotonic() - begun
     assert took > 7 / 5
-    begun = time.monotonic()
-    send(8, domain='b.test')
-    assert time.monotonic() - begun < took
+
+    def others():
+        begun = time.monotonic()
+        send(8, domain='b.test')
+        return time.monotonic() - begun
+    assert is_ever_below(took, others, 5)
     send.daemon.domains.clear()
     _, opened = send(5)
     assert opened <= 5
@@ -160,7 +163,7 @@ def test_rate_of_a_domain_inside_a_provider(place):
     until(lambda: len(got('a.test')) == 36, lambda: f'{got("a.test")}')
     assert time.monotonic() - begun > 35 / 10 - 0.1
     first = got('a.test')[:20]
-    assert min(first.count('t0'), first.count('t1')) >= 6, first
+    assert min(first.count('t0'), first.count('t1')) >= 4, first  # 2 where one takes all of its 18 first
     assert not daemon.of('TransientFailure')
     assert daemon.stop() == 0
 
