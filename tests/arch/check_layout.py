@@ -421,7 +421,8 @@ def check_noticed_ternaries(tree):
 PARAMETER_LIMIT = 6
 FUNCTION = re.compile(r'^(static )?(?:[A-Za-z_][\w \n*]*[ \n*])(\w+)\(', re.M)
 # Signatures that libraries prescribe.
-PRESCRIBED = {'on_request'}  # libmicrohttpd, MHD_AccessHandlerCallback
+PRESCRIBED = {'on_request',  # libmicrohttpd, MHD_AccessHandlerCallback
+              'bound_reads'}  # OpenSSL, BIO_callback_fn_ex
 
 
 def without_text(text):
