@@ -54,9 +54,7 @@ struct watch {
     cluster_watcher *tell;
     void *ctx;
     pthread_t thread;
-    /* its thread only: revisions of the bucket */
-    uint64_t told;   /* of what was told last */
-    uint64_t missed; /* up to which it was made anew last, as it had not been told of that */
+    uint64_t told; /* its thread only: revision of what it told last */
 };
 
 struct cluster_client {
@@ -555,50 +553,49 @@ static void tell_entry(struct watch *w, kvEntry *entry)
     kvEntry_Destroy(entry);
 }
 
-/* The revision of the last change in the bucket when this watch was not told of it, and was not made anew for it
- * either, as one that was purged is never told; else, and when no server says so in time, 0. */
-static uint64_t ask_for_missed(const struct watch *w)
+/* Whether the bucket has a change that this watch did not tell; false too when no server says so in time. Any
+ * of those that have the bucket may answer, as what is there is told by all of them. */
+static bool has_missed(const struct watch *w)
 {
     struct cluster_client *c = w->client;
-    char stream[NAME_SIZE + sizeof("KV_")];
-    jsStreamInfo *info = NULL;
+    char stream[NAME_SIZE + sizeof("KV_")], all[NAME_SIZE + sizeof("$KV..>")];
+    natsMsg *last = NULL;
     jsOptions o;
-    (void)jsOptions_Init(&o); /* fails for NULL only */
+    jsDirectGetMsgOptions get;
+    (void)jsOptions_Init(&o); /* both fail for NULL only */
+    (void)jsDirectGetMsgOptions_Init(&get);
     o.Wait = ASK_MS;
+    get.LastBySubject = all;
     (void)snprintf(stream, sizeof(stream), "KV_%s", w->bucket->name);
+    (void)snprintf(all, sizeof(all), "$KV.%s.>", w->bucket->name);
     (void)cluster_nats_line_take(&c->line);
     bool is_told =
-        client_is_connected(c) && js_GetStreamInfo(&info, c->js, stream, &o, NULL) == NATS_OK;
+        client_is_connected(c) && js_DirectGetMsg(&last, c->js, stream, &o, &get) == NATS_OK;
     cluster_nats_line_leave(&c->line);
-    uint64_t last = is_told ? info->State.LastSeq : w->told;
-    jsStreamInfo_Destroy(info);
-    return last == w->told || last == w->missed ? 0 : last;
+    bool is_newer = is_told && natsMsg_GetSequence(last) > w->told;
+    natsMsg_Destroy(last);
+    return is_newer;
 }
 
-/* Until the connection was made anew, or the watcher failed, or missed something, as it says twice: what it was
- * to tell may have been on its way. seen: of connects, before it was made */
+/* Until the connection was made anew, or the watcher failed, or has missed something twice on end: what it is
+ * to tell may be on its way. seen: of connects, before it was made */
 static void run_watcher(struct watch *w, kvWatcher *watcher, uint32_t seen)
 {
     struct cluster_client *c = w->client;
     natsStatus s = NATS_OK;
-    uint64_t missed = 0;
-    unsigned quiet = 0; /* looks, since it was told something */
-    bool is_blind = false;
-    while (!is_closing(c) && !is_blind && (s == NATS_OK || s == NATS_TIMEOUT) &&
+    unsigned quiet = 0, doubts = 0; /* looks since it was told something, and doubts on end */
+    while (!is_closing(c) && doubts < 2 && (s == NATS_OK || s == NATS_TIMEOUT) &&
            atomic_load_explicit(&connects, memory_order_relaxed) == seen) {
         kvEntry *entry = NULL;
         s = kvWatcher_Next(&entry, watcher, WATCH_LOOK_MS);
         if (s == NATS_OK) {
             tell_entry(w, entry);
             quiet = 0;
-            missed = 0;
+            doubts = 0;
         } else if (s == NATS_TIMEOUT && ++quiet % QUIET_LOOKS == 0) {
-            bool is_again = missed != 0;
-            missed = ask_for_missed(w);
-            is_blind = is_again && missed != 0;
+            doubts = has_missed(w) ? doubts + 1 : 0;
         }
     }
-    w->missed = is_blind ? missed : w->missed;
 }
 
 static kvWatcher *make_watcher(const struct watch *w)

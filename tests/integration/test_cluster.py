@@ -572,15 +572,19 @@ def test_blind_watch(nats, place):
     for daemon in (a, b):
         submit(daemon, 'a@a.test', ['b@x.test'], message())
         daemon.wait_event('Delivery', 'b@x.test')
-    assert a.command('lanes', 'close', site, '--for', '600s').returncode == 0
-    b.wait_event('Reaction', reaction='closed', cause='cluster')
-    with contextlib.closing(NatsClient(nats.servers[0])) as client:
-        for consumer in client.request('$JS.API.CONSUMER.NAMES.KV_sluice_sites')['consumers']:
-            assert client.request(f'$JS.API.CONSUMER.DELETE.KV_sluice_sites.{consumer}').get('success')
-    assert a.command('lanes', 'open', site).returncode == 0
-    begin = time.monotonic()
-    b.wait_event('Reaction', reaction='opened', cause='cluster', patience=30)
-    assert time.monotonic() - begin < 9
+    spans = []
+    while not spans or (spans[-1] >= 9 and len(spans) < 3):  # a busy machine makes any one of them late
+        count = len(spans) + 1
+        assert a.command('lanes', 'close', site, '--for', '600s').returncode == 0
+        b.wait_events('Reaction', reaction='closed', cause='cluster', count=count)
+        with contextlib.closing(NatsClient(nats.servers[0])) as client:
+            for consumer in client.request('$JS.API.CONSUMER.NAMES.KV_sluice_sites')['consumers']:
+                assert client.request(f'$JS.API.CONSUMER.DELETE.KV_sluice_sites.{consumer}').get('success')
+        assert a.command('lanes', 'open', site).returncode == 0
+        begin = time.monotonic()
+        b.wait_events('Reaction', reaction='opened', cause='cluster', count=count, patience=30)
+        spans.append(time.monotonic() - begin)
+    assert spans[-1] < 9, spans
 
 
 LESSON = {'format': 1, 'node': 'stranger', 'kind': 'closed', 'source': 's9', 'site': 'mx.other.test', 'hosts': '', 'rule': 'r',
