@@ -29,6 +29,7 @@
 #include "engine/outbound/sts_fetcher.h"
 #include "engine/outbound/tls_reporter.h"
 #include "engine/post/in_core.h"
+#include "engine/post/sign_load.h"
 #include "engine/replica/replica.h"
 #include "engine/report/api_routes.h"
 #include "engine/report/drain.h"
@@ -288,9 +289,14 @@ static int build_shared(struct engine *e)
     e->scheds = calloc(e->sched_count, sizeof(struct sched_thread *));
     e->workers = calloc(e->worker_count, sizeof(struct worker *));
     e->signers = calloc(e->signer_count, sizeof(struct signer *));
+    e->sign_loads = aligned_alloc(CACHE_LINE, e->signer_count * sizeof(*e->sign_loads));
     e->entry_limits = calloc(e->sched_count, sizeof(*e->entry_limits));
     bool is_short = e->tally == NULL || e->limits == NULL || e->scheds == NULL ||
-                    e->workers == NULL || e->signers == NULL || e->entry_limits == NULL;
+                    e->workers == NULL || e->signers == NULL || e->sign_loads == NULL ||
+                    e->entry_limits == NULL;
+    if (!is_short) {
+        memset(e->sign_loads, 0, e->signer_count * sizeof(*e->sign_loads));
+    }
     return is_short ? -ENOMEM : 0;
 }
 
@@ -560,6 +566,7 @@ static void free_all(struct engine *e)
     free(e->scheds);
     free(e->workers);
     free(e->signers);
+    free(e->sign_loads);
     free(e->boxes.signers);
     free(e->boxes.scheds);
     free(e->boxes.workers);

@@ -14,6 +14,7 @@
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
+#include "engine/post/sign_load.h"
 #include "engine/state/engine.h"
 #include "engine/state/settings.h"
 #include "engine/state/source_table.h"
@@ -26,7 +27,6 @@
 
 enum {
     READ_LIMIT = 5000, /* recipients a portion: bounds how long one message holds the thread */
-    SIGNER_RUN = 8,    /* messages that follow each other and go to the same signer */
 };
 
 uint32_t activation_limit(const struct activation *a)
@@ -69,15 +69,19 @@ static struct outbox *to_sched(const struct activation *a, const struct submissi
     return &a->to_scheds[s->transport % a->engine->sched_count];
 }
 
-/* First recipients go by way of the thread that signs the message, when there are keys. All of a message
- * go by the same one; so do its neighbours, most of which one commit made known: they take one wake in
- * place of one of each signer, and go on together. */
+/* First recipients go by way of a thread that signs the message, when there are keys; all of a message
+ * by the same one. */
 static void send_submission(const struct activation *a, const struct settings *settings,
                             struct submission *s)
 {
     if (settings->keys != NULL) {
-        uint64_t run = s->message->envelope.id / SIGNER_RUN;
-        letter_put_sign(&a->to_signers[run % a->engine->signer_count], s);
+        const struct engine *e = a->engine;
+        struct message *m = s->message;
+        if (m->signer == 0) {
+            m->signer = (uint16_t)(1 + sign_load_pick(e->sign_loads, e->signer_count));
+        }
+        sign_load_add(&e->sign_loads[m->signer - 1]);
+        letter_put_sign(&a->to_signers[m->signer - 1], s);
     } else {
         letter_put_submit(to_sched(a, s), s);
     }

@@ -76,6 +76,7 @@ struct message {
     struct settings *settings;  /* own reference: their routes are used until all is read; NULL */
     uint32_t changes;           /* review.changes when the message became active */
     uint32_t in_core_added;     /* by in_core.h */
+    uint16_t signer;            /* 1 and the number of the thread that signs it; 0: none yet */
     struct list active; /* in the activator's list until no other thread holds the message */
     struct list in_flow;  /* in its flow's list while it may be asked to give its place back */
     bool is_asked;        /* it was, and there is no answer */

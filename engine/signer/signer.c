@@ -24,6 +24,7 @@
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
+#include "engine/post/sign_load.h"
 #include "engine/post/signing.h"
 #include "engine/signer/seal.h"
 #include "engine/spool/spool_store.h"
@@ -51,6 +52,7 @@ struct line {
 struct signer {
     /* set at creation */
     struct engine *engine;
+    struct sign_load *load; /* of the engine's: what waits here */
     struct post post;
     struct spool_reader *reader;
     char name[16];
@@ -76,6 +78,7 @@ int signer_new(struct engine *engine, uint32_t index, struct signer **ret)
         return -ENOMEM;
     }
     s->engine = engine;
+    s->load = &engine->sign_loads[index];
     (void)snprintf(s->name, sizeof(s->name), "signer %u", (unsigned)index); /* it fits */
     for (int c = 0; c < MAIL_CLASS_COUNT; c++) {
         s->lines[c].last = &s->lines[c].first;
@@ -265,13 +268,17 @@ static size_t take_next(struct signer *s, struct submission **ret)
     return count;
 }
 
-/* As seal_messages. */
+/* As seal_messages, and notes the pace. */
 static size_t seal_some(struct signer *s, struct seal_job *jobs, size_t count)
 {
     struct settings *settings = settings_get(settings_of(s->engine));
     size_t done = 0;
     if (settings->keys != NULL) {
+        const usec_t begin = clock_mono();
         done = seal_messages(&s->seal, settings, jobs, count, clock_wall());
+        if (done > 0) {
+            sign_load_learn(s->load, done, clock_mono() - begin);
+        }
     } else {
         for (; done < count; done++) {
             jobs[done].result = SEAL_NO_KEY;
@@ -290,6 +297,7 @@ static void pass_some(struct signer *s) ON_ROLE(s->post)
     s->pause_until = 0;
     if (count == 0 || is_sealed(all[0]->message)) {
         if (count > 0) {
+            sign_load_take(s->load, 1);
             pass_on(s, all[0]);
         }
         return;
@@ -307,6 +315,7 @@ static void pass_some(struct signer *s) ON_ROLE(s->post)
             pass_on(s, all[i]);
         }
     }
+    sign_load_take(s->load, done);
     if (done < count && jobs[done].err == ERR_AGAIN) {
         s->pause_until = clock_mono() + SPOOL_PAUSE;
     }

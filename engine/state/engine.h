@@ -41,6 +41,7 @@ struct replica;
 struct reloader;
 struct return_book;
 struct sched_thread;
+struct sign_load;
 struct signer;
 struct series;
 struct sts_fetcher;
@@ -101,6 +102,7 @@ struct engine {
     struct hearer *hearer;
     struct signer **signers;
     uint32_t signer_count;
+    struct sign_load *sign_loads; /* [signer_count], atomic: sign_load.h */
     struct sts_fetcher *sts;
     struct tls_reporter *tls_reporter;
     struct return_book *returns;     /* keys and names of return addresses; return_book.h */

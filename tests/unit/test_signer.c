@@ -10,6 +10,7 @@
 #include "engine/post/letter.h"
 #include "engine/post/message.h"
 #include "engine/post/result.h"
+#include "engine/post/sign_load.h"
 #include "engine/post/signing.h"
 #include "engine/signer/seal.h"
 #include "engine/signer/signer.h"
@@ -29,6 +30,7 @@ static struct bed {
     struct key_files files;
     struct settings with_keys, without;
     struct engine engine;
+    struct sign_load load;
     struct post scheds[2], writer; /* this program's thread takes what comes there */
     struct post mine;
     struct outbox *to_signer;
@@ -103,6 +105,7 @@ static int bed_up(void **state)
     }
     assert_int_equal(post_init(&bed.writer, 64), 0);
     bed.engine.store = store;
+    bed.engine.sign_loads = &bed.load;
     bed.engine.sched_count = 2;
     bed.engine.boxes.scheds = boxes;
     bed.engine.boxes.writer = &bed.writer.box;
