@@ -587,7 +587,8 @@ static bool take_swept(struct activator *a, int *looks)
         if (err == 0) {
             return true;
         }
-        sweeper_give_back(&a->sweeper, &next);
+        /* It waits in its flow's line, and keeps no other flow's mail waiting. */
+        activator_call(a, flow_queues_find(&a->queues, next.flow), &next);
         pause_import(a, err);
     }
     return false;

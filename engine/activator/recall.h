@@ -1,6 +1,7 @@
 /* Recalls: messages that are to be active before a scan of their flow would find them. A scheduler that had
  * sent them away until a turn calls them back, as their receiver takes more than it did then; and what was
- * resumed or flushed before its time and had to give its place in memory back waits here for another one.
+ * resumed or flushed before its time and had to give its place in memory back waits here for another one, as
+ * does what a sweep has found and could not read for now.
  * Each is named by its place in the queue; a place where the message is no more is passed over. They
  * wait in a line for each flow, and take its turns.
  *

@@ -276,28 +276,6 @@ static int look_at(struct sweep *s, struct activation *a, const struct spool_pos
     return err;
 }
 
-/* The message that was given back, if its queue entry is still there. errors: ERR_MISSING: none was
- * given back, or it is gone; ERR_AGAIN */
-static int take_again(struct sweeper *s, struct activation *a, struct spool_position *ret)
-{
-    const struct spool_position wanted = s->again;
-    const struct spool_position before = {wanted.class, wanted.time, wanted.id - 1, wanted.flow};
-    if (wanted.id == 0) {
-        return ERR_MISSING;
-    }
-    int err = spool_scan(a->reader, (enum spool_class)wanted.class, &before, ret);
-    if (err == ERR_AGAIN) {
-        return ERR_AGAIN;
-    }
-    s->again.id = 0;
-    return err == 0 && ret->time == wanted.time && ret->id == wanted.id ? 0 : ERR_MISSING;
-}
-
-void sweeper_give_back(struct sweeper *s, const struct spool_position *position)
-{
-    s->again = *position;
-}
-
 /* The message at s->at is wanted. Whether it may become active; if not, its flow is left behind `before`,
  * and the walk goes on in the next one. */
 static bool enter(struct sweep_walk *s, const struct sweep_entrance *entrance,
@@ -396,11 +374,7 @@ static bool has_to_wait(const struct sweep *s)
 int sweeper_next(struct sweeper *s, struct activation *a, const struct sweep_entrance *entrance,
                  int *budget, struct spool_position *ret)
 {
-    if (s->again.id != 0 && !entrance->may_enter(entrance->ctx, &s->again)) {
-        s->is_stuck = true;
-        return ERR_MISSING;
-    }
-    int err = take_again(s, a, ret);
+    int err = ERR_MISSING;
     if (s->is_stuck) {
         sweeper_retry(s); /* the caller knows why it asks */
     }

@@ -72,7 +72,6 @@ struct sweeper {
     uint32_t begun;   /* of them; SWEEPS_BEGUN at most, as each has memory of its own */
     uint32_t refused; /* sweeps in a row that have to wait, since a place became free */
     bool is_stuck;    /* all that may go on were tried since then */
-    struct spool_position again; /* message that was given back; id 0: none */
 };
 
 void sweeper_init(struct sweeper *s);
@@ -111,7 +110,5 @@ static inline void sweeper_retry(struct sweeper *s)
 MUST_USE int sweeper_next(struct sweeper *s, struct activation *a,
                           const struct sweep_entrance *entrance, int *budget,
                           struct spool_position *ret);
-/* The message could not be made active for now: sweeper_next returns it again. */
-void sweeper_give_back(struct sweeper *s, const struct spool_position *position);
 
 #endif
