@@ -78,6 +78,11 @@ static struct at at_lanes(const struct party *p)
     return (struct at){.set = shared_party_of(p)->set};
 }
 
+static bool has_lanes(const struct party *p)
+{
+    return p->site != NULL && shared_party_of(p)->set->is_shared;
+}
+
 static struct turn **turn_at(struct at at)
 {
     return at.party != NULL ? &at.party->turn : &at.set->flow_turn;
@@ -333,8 +338,13 @@ static bool take_place(struct sched *s, struct stand *stand)
         return false;
     }
     stand->at_party.share = share;
-    stand->at_lanes.share = obtain_share(s, stand->flow, at_lanes(d->party), false);
-    return secure_own(s, stand, share) && stand->at_lanes.share != NULL;
+    if (has_lanes(d->party)) {
+        stand->at_lanes.share = obtain_share(s, stand->flow, at_lanes(d->party), false);
+        if (stand->at_lanes.share == NULL) {
+            return false;
+        }
+    }
+    return secure_own(s, stand, share);
 }
 
 static void init_standing(struct standing *at, struct stand *stand)
@@ -419,8 +429,8 @@ static bool stage_stand(struct sched *s, struct stand *stand, struct party *to)
     if (share == NULL) {
         return false;
     }
-    struct share *lanes = obtain_share(s, stand->flow, at_lanes(to), false);
-    if (lanes == NULL || !secure_own(s, stand, share)) {
+    struct share *lanes = has_lanes(to) ? obtain_share(s, stand->flow, at_lanes(to), false) : NULL;
+    if ((lanes == NULL && has_lanes(to)) || !secure_own(s, stand, share)) {
         put_staged(s, share, lanes);
         return false;
     }
@@ -436,8 +446,9 @@ int turn_stage(struct sched *s, struct sched_destination *d, struct party *to)
         }
         for (struct list *at = stand->in_destination.prev; at != &d->stands; at = at->prev) {
             const struct flow *f = container_of(at, struct stand, in_destination)->flow;
+            const struct turn *lanes = shared_party_of(to)->set->flow_turn;
             put_staged(s, turn_share(s, f, to->turn),
-                       turn_share(s, f, shared_party_of(to)->set->flow_turn));
+                       has_lanes(to) ? turn_share(s, f, lanes) : NULL);
         }
         return -ENOMEM;
     }
@@ -521,13 +532,83 @@ void turn_arrive(struct sched *s, struct sched_destination *d)
         use_taken(s, stand, is_own);
         join_share(s, stand, &stand->at_party,
                    is_own ? stand->own : turn_share(s, stand->flow, d->party->turn));
-        if (!is_own) {
+        if (has_lanes(d->party)) {
             const struct turn *lanes = shared_party_of(d->party)->set->flow_turn;
             join_share(s, stand, &stand->at_lanes, turn_share(s, stand->flow, lanes));
         }
         turn_file_stand(s, stand);
         turn_review_stand(s, stand);
     }
+}
+
+/* --- lanes that several parties share ------------------------------------------------------------- */
+
+/* Those of its only party. false: no memory */
+static bool add_lanes(struct sched *s, const struct party *p)
+{
+    list_foreach(d, &shared_party_of(p)->members, struct sched_destination, in_party)
+    {
+        list_foreach(stand, &d->stands, struct stand, in_destination)
+        {
+            stand->at_lanes.share = obtain_share(s, stand->flow, at_lanes(p), false);
+            if (stand->at_lanes.share == NULL) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Nothing is counted there yet. */
+static void remove_lanes(struct sched *s, const struct party *p)
+{
+    list_foreach(d, &shared_party_of(p)->members, struct sched_destination, in_party)
+    {
+        list_foreach(stand, &d->stands, struct stand, in_destination)
+        {
+            if (stand->at_lanes.share != NULL) {
+                put_share(s, stand->at_lanes.share);
+                stand->at_lanes.share = NULL;
+            }
+        }
+    }
+}
+
+/* Whoever was served at the party has paid for it at the lanes. */
+static void count_lanes(struct sched *s, const struct party *p)
+{
+    list_foreach(d, &shared_party_of(p)->members, struct sched_destination, in_party)
+    {
+        list_foreach(stand, &d->stands, struct stand, in_destination)
+        {
+            struct share *lanes = stand->at_lanes.share;
+            lanes->start = stand->at_party.share->start;
+            lanes->tag = stand->at_party.share->tag;
+            turn_count_share(s, lanes, (int)stand->waiting);
+        }
+    }
+}
+
+int turn_begin_lanes(struct sched *s, struct lane_set *set)
+{
+    assert(set->parties == 1 && set->flow_turn == NULL);
+    list_foreach(q, &set->site->parties, struct shared_party, in_site)
+    {
+        const struct turn *from = q->party.turn;
+        if (q->set != set || from == NULL) {
+            continue;
+        }
+        if (!add_lanes(s, &q->party)) {
+            remove_lanes(s, &q->party);
+            return -ENOMEM;
+        }
+        if (set->flow_turn != NULL) {
+            memcpy(set->flow_turn->served, from->served, sizeof(from->served));
+            set->flow_turn->floors = from->floors;
+        }
+        count_lanes(s, &q->party);
+    }
+    return 0;
 }
 
 /* --- the beginning -------------------------------------------------------------------------------- */

@@ -4,8 +4,8 @@
  *                           │        └─▶ standing ─▶ stand   one for each destination: its parked jobs
  *                           └──▶ whose   the share that the next room is for
  *
- * At a site a new connection, or an idle one, takes a place in the windows of its lanes: that is for the flow
- * whose turn it is at the lanes, of all parties of the set (shared_party.shares_lanes). Who rides on a connection that
+ * At a site a new connection, or an idle one, takes a place in the windows of its lanes: where several parties
+ * share these, it is for the flow whose turn it is at the lanes, of all of them (shared_party.shares_lanes). Who rides on a connection that
  * carries entries already is decided at its party. Elsewhere the turn of the party is for all of its room.
  *
  * Start-time fair queueing, in recipients selected: the share with the smallest tag goes, pays for what
@@ -108,7 +108,7 @@ struct stand {
     struct flow *flow;
     struct sched_destination *destination;
     struct standing at_party; /* of the destination's party; nobody's: on the move */
-    struct standing at_lanes; /* of the lanes that it may use; nobody's: not at a site */
+    struct standing at_lanes; /* of the lanes that several parties share; nobody's: of none */
     struct share *own;        /* at its own party: the same, unless it is at a site; NULL there: the
                                * memory of that at the party would become it */
     struct tree parked;       /* peer.in_parked, in the order of the schedule */
@@ -121,6 +121,9 @@ struct stand {
 void turn_init_flow(struct flow *f);
 /* Several flows from now on: what waits is the first one's. errors: -ENOMEM, nothing changed */
 MUST_USE int turn_begin(struct sched *s);
+/* The lanes of the set, which one party has so far, have a turn of their own from now on: it goes on where
+ * that of the party has come to. errors: -ENOMEM, nothing changed */
+MUST_USE int turn_begin_lanes(struct sched *s, struct lane_set *set);
 /* A peer of the flow comes to the destination, and its stand is returned; or it leaves. NULL: no memory,
  * nothing changed */
 MUST_USE struct stand *turn_add_peer(struct sched *s, struct flow *f, struct sched_destination *d);

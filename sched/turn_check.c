@@ -103,9 +103,9 @@ const char *turn_check(const struct sched *s)
         }
         without_own += stand->own == NULL;
         const struct shared_party *q = d->party == &d->own ? NULL : shared_party_of(d->party);
-        if (q == NULL ? stand->at_lanes.share != NULL
-                      : !is_right(&stand->at_lanes, q->set->flow_turn,
-                                  turn_is_sought(stand) && q->shares_lanes)) {
+        if (q == NULL || !q->set->is_shared ? stand->at_lanes.share != NULL
+                                            : !is_right(&stand->at_lanes, q->set->flow_turn,
+                                                        turn_is_sought(stand) && q->shares_lanes)) {
             return "a stand of a flow at the lanes of a site";
         }
     }

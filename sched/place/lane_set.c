@@ -106,14 +106,15 @@ void lane_set_work(struct sched *s, struct party *p, enum openness work)
     lane_set_count(s, p, 1);
 }
 
-/* Parties that share the lanes are open together: with a limit for each host, or hosts that only some of
- * the lanes can reach, they are not. */
+/* A party that has the lanes for itself has one turn for all of its room. Parties that share them are open
+ * together: with a limit for each host, or hosts that only some of the lanes can reach, they are not. */
 bool lane_set_is_shared_by(const struct sched *s, const struct party *p)
 {
     uint64_t within_reach = ((p->families & 1) != 0 ? s->sources.ipv4 : 0) |
                             ((p->families & 2) != 0 ? s->sources.ipv6 : 0);
-    return (s->config.host_concurrency_limit == 0 || p->server_count == 0) &&
-           (shared_party_of(p)->set->mask & ~within_reach) == 0;
+    const struct lane_set *set = shared_party_of(p)->set;
+    return set->is_shared && (set->mask & ~within_reach) == 0 &&
+           (s->config.host_concurrency_limit == 0 || p->server_count == 0);
 }
 
 void lane_set_fit(struct sched *s, struct party *p)
@@ -347,11 +348,33 @@ static struct lane_set *find_set(const struct site *site, uint16_t pool, uint64_
     return NULL;
 }
 
+/* A second party comes: the lanes have a turn of their own from now on. false: no memory, nothing changed */
+static bool share(struct sched *s, struct lane_set *set)
+{
+    if (set->is_shared) {
+        return true;
+    }
+    if (flows_take_turns(s) && turn_begin_lanes(s, set) != 0) {
+        return false;
+    }
+    set->is_shared = true;
+    list_foreach(q, &set->site->parties, struct shared_party, in_site)
+    {
+        if (q->set == set) {
+            lane_set_fit(s, &q->party);
+        }
+    }
+    return true;
+}
+
 struct lane_set *lane_set_obtain(struct sched *s, struct site *site, uint16_t pool,
                                  uint64_t avoided, struct reason *reason)
 {
     struct lane_set *set = find_set(site, pool, avoided);
     if (set != NULL) {
+        if (!share(s, set)) {
+            return NULL;
+        }
         set->parties++;
         return set;
     }

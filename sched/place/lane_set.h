@@ -31,8 +31,9 @@ struct lane_set {
     bool is_counted;        /* in sched.with_work[OPEN_SLOT]: room and a party that needs it */
     bool has_missed;        /* a party opened where a job was passed over */
     bool is_barred;         /* any thread, relaxed: all of its lanes are away */
+    bool is_shared;         /* it has several parties, or had: its lanes have a turn of their own */
     uint16_t pool;          /* set at creation */
-    struct turn *flow_turn; /* of its lanes; NULL unless flows take turns there */
+    struct turn *flow_turn; /* of its lanes; NULL unless flows take turns there, and it is shared */
     struct lane_turn *turn; /* of the pool at the site, which owns it; NULL: that of the lanes */
     uint64_t tag;           /* = flow.tag: some job was passed over because of it (5.8) */
     int64_t wanted;         /* entries of willing members that wait */
