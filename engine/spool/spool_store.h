@@ -385,7 +385,8 @@ MUST_USE int spool_next_flow(struct spool_reader *, uint32_t after, struct spool
  * returns the number of messages; what cannot be read ends it early */
 uint32_t spool_prefetch(struct spool_reader *, const struct spool_position *after, uint64_t until,
                         uint32_t limit, struct spool_position *ret_last);
-/* The same for messages whose ids are known. */
+/* The same for messages whose ids are known; of those that were looked at lately all were in memory: then only
+ * one call of eight does anything. */
 void spool_prefetch_messages(struct spool_reader *, const uint64_t *ids, uint32_t count);
 
 struct spool_counts {

@@ -116,6 +116,44 @@ static void pages_are_asked_for_ahead(void **state)
     spool_reader_end(reader);
 }
 
+static const char *last_byte_of(uint64_t id)
+{
+    const struct spool_key key = spool_key_id(id);
+    MDB_val k = spool_val(&key), record;
+    assert_int_equal(mdb_get(reader->txn, store->dbi[SPOOL_TABLE_MESSAGE], &k, &record), 0);
+    return (const char *)record.mv_data + record.mv_size - 1;
+}
+
+static void what_is_in_memory_is_not_asked_for(void **state)
+{
+    static char body[20000];
+    const uint64_t first = 1,
+                   second = 30; /* far from pages that are mapped, which cannot be evicted */
+    struct spool_txn *t = begin();
+    for (uint64_t id = 1; id <= 60; id++) {
+        put(t, id, slice_make(body, sizeof(body)));
+    }
+    assert_int_equal(spool_commit(t), 0);
+    assert_int_equal(spool_reader_begin(reader), 0);
+    const char *end = last_byte_of(second);
+    assert_true(is_resident(last_byte_of(first)));
+    for (int i = 0; i < 8; i++) {
+        spool_prefetch_messages(reader, &first, 1);
+    }
+    evict_file();
+    assert_false(is_resident(end));
+    for (int i = 0; i < 7; i++) {
+        spool_prefetch_messages(reader, &second, 1);
+        assert_int_equal(reader->unasked, i + 1);
+    }
+    spool_prefetch_messages(reader, &second, 1); /* this one is looked at */
+    assert_int_equal(reader->resident, 0);
+    while (!is_resident(end)) {
+        assert_int_equal(sched_yield(), 0);
+    }
+    spool_reader_end(reader);
+}
+
 static void count_wake(void *ctx)
 {
     ++*(int *)ctx;
@@ -211,6 +249,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_reader_sees_its_snapshot, setup, teardown),
         cmocka_unit_test_setup_teardown(readers_come_and_go, setup, teardown),
         cmocka_unit_test_setup_teardown(pages_are_asked_for_ahead, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_in_memory_is_not_asked_for, setup, teardown),
         cmocka_unit_test_setup_teardown(reopen_waits_for_readers, setup, teardown),
         cmocka_unit_test_setup_teardown(readers_race_with_reopens, setup, teardown),
     };
