@@ -240,15 +240,23 @@ ssize_t stream_read(struct stream *s, void *buf, size_t cap)
     return s->ssl == NULL ? plain_read(s, buf, cap) : tls_read(s, buf, cap);
 }
 
-static ssize_t plain_writev(struct stream *s, const struct iovec *iov, int count, size_t total,
-                            bool more)
+static ssize_t send_several(int fd, const struct iovec *iov, int count, int flags)
 {
     struct iovec copy[STREAM_IOV_MAX];
     memcpy(copy, iov, (size_t)count * sizeof(*iov));
-    struct msghdr message = {.msg_iov = copy, .msg_iovlen = (size_t)count};
+    const struct msghdr message = {.msg_iov = copy, .msg_iovlen = (size_t)count};
+    return sendmsg(fd, &message, flags);
+}
+
+/* One piece goes by send, for which the kernel reads neither a header nor a list of pieces. */
+static ssize_t plain_writev(struct stream *s, const struct iovec *iov, int count, size_t total,
+                            bool more)
+{
+    const int flags = MSG_NOSIGNAL | (more ? MSG_MORE : 0);
     ssize_t n;
     do {
-        n = sendmsg(s->fd, &message, MSG_NOSIGNAL | (more ? MSG_MORE : 0));
+        n = count == 1 ? send(s->fd, iov->iov_base, iov->iov_len, flags)
+                       : send_several(s->fd, iov, count, flags);
     } while (n < 0 && errno == EINTR);
     if (n < 0) {
         if (errno == EAGAIN) {
