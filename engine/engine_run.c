@@ -277,11 +277,9 @@ static int build_shared(struct engine *e)
 {
     const struct config *c = e->config;
     e->worker_count = (uint32_t)c->workers;
-    e->sched_count = (uint32_t)c->scheduler_threads;
     e->signer_count = (uint32_t)c->dkim_threads;
-    if (e->sched_count > c->transport_count) {
-        e->sched_count = (uint32_t)c->transport_count;
-    }
+    bool are_many = (size_t)c->scheduler_threads > c->transport_count;
+    e->sched_count = (uint32_t)(are_many ? c->transport_count : (size_t)c->scheduler_threads);
     engine_set_dispatch_bound(e, &e->settings->dispatch_bound);
     e->tally = tally_new(c);
     const struct limits_config limits = {.lane_memory = config_lane_memory(c)};
@@ -289,14 +287,11 @@ static int build_shared(struct engine *e)
     e->scheds = calloc(e->sched_count, sizeof(struct sched_thread *));
     e->workers = calloc(e->worker_count, sizeof(struct worker *));
     e->signers = calloc(e->signer_count, sizeof(struct signer *));
-    e->sign_loads = aligned_alloc(CACHE_LINE, e->signer_count * sizeof(*e->sign_loads));
+    e->sign_loads = sign_loads_new(e->signer_count);
     e->entry_limits = calloc(e->sched_count, sizeof(*e->entry_limits));
     bool is_short = e->tally == NULL || e->limits == NULL || e->scheds == NULL ||
                     e->workers == NULL || e->signers == NULL || e->sign_loads == NULL ||
                     e->entry_limits == NULL;
-    if (!is_short) {
-        memset(e->sign_loads, 0, e->signer_count * sizeof(*e->sign_loads));
-    }
     return is_short ? -ENOMEM : 0;
 }
 

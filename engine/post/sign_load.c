@@ -2,6 +2,8 @@
 #include "engine/post/sign_load.h"
 
 #include <assert.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum {
     PARTS = 16,      /* of a microsecond, in which a pace is counted */
@@ -14,6 +16,15 @@ static uint64_t wait_of(const struct sign_load *l, uint32_t waiting)
 {
     uint32_t pace = atomic_load_explicit(&l->pace, memory_order_relaxed);
     return (uint64_t)waiting * (pace == 0 ? FIRST_PACE * PARTS : pace);
+}
+
+struct sign_load *sign_loads_new(uint32_t count)
+{
+    struct sign_load *loads = aligned_alloc(CACHE_LINE, count * sizeof(*loads));
+    if (loads != NULL) {
+        memset(loads, 0, count * sizeof(*loads));
+    }
+    return loads;
 }
 
 uint32_t sign_load_pick(struct sign_load *loads, uint32_t count)

@@ -27,6 +27,8 @@ struct sign_load {
     _Atomic uint32_t pace; /* 1/16 us of time a message, a moving mean; 0: none is known yet */
 };
 
+/* [count], with nothing to do and no pace known; heap, the caller frees it. NULL: out of memory */
+MUST_USE struct sign_load *sign_loads_new(uint32_t count);
 /* The first thread whose wait is short; where there is none, the one with the shortest wait.
  *
  * loads    [count], count > 0

@@ -195,7 +195,9 @@ static void several_get_what_each_gets_alone(void **state)
     for (size_t i = 0; i < COUNT; i++) {
         jobs[i] = (struct seal_job){.message = message_of(contents[i]), .err = 1};
     }
-    assert_int_equal(seal_messages(&b.seal, &b.settings, jobs, COUNT, BORN), COUNT);
+    for (size_t done = 0; done < COUNT;) { /* a busy machine makes a call end early */
+        done += seal_messages(&b.seal, &b.settings, jobs + done, COUNT - done, BORN);
+    }
     for (size_t i = 0; i < COUNT; i++) {
         struct message *m = message_of(contents[i]);
         struct seal_job alone = {.message = m};
