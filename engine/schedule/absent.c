@@ -22,7 +22,8 @@
 /* What was called back is active by then, unless its flow has no place for it: nobody waits for that. */
 #define STUCK_SPAN (2 * USEC_PER_SEC)
 
-enum { SITES_PER_LOOK = 64, FLOWS_PER_SITE = 64, RECALL_MOST = 2000, FIRST_CAPACITY = 4 };
+/* AGED_PER_LOOK: flows of a site that are looked through for what has come by itself; a site may have very many. */
+enum { SITES_PER_LOOK = 64, AGED_PER_LOOK = 256, RECALL_MOST = 2000, FIRST_CAPACITY = 4 };
 
 struct absent_message {
     usec_t turn; /* wall */
@@ -31,7 +32,7 @@ struct absent_message {
 
 /* What a flow has at a site, in the order of its turns. */
 struct absent_flow {
-    struct list in_site;
+    struct list in_site; /* in one of the site's lists */
     struct absent_flow *chain;
     struct absent_site *site;
     struct absent_message *ring; /* [capacity], a power of 2 */
@@ -46,7 +47,12 @@ struct absent_flow {
 struct absent_site {
     struct list all;
     struct absent_site *chain;
-    struct list flows; /* absent_flow, the one called longest ago first */
+    /* absent_flow */
+    struct list ready;  /* nothing of it is under way; the one called longest ago first */
+    struct list called; /* something is; the one called longest ago first, within STUCK_SPAN */
+    struct list stuck;  /* something is for longer: it gets no places */
+    uint32_t ready_count;
+    struct list *aged; /* in `ready`, or its head: which one is looked through next */
     size_t len;
     char key[];
 };
@@ -86,6 +92,21 @@ static struct absent_flow *find_flow(struct absent *a, const struct absent_site 
     return f;
 }
 
+static void enter_ready(struct absent_flow *f)
+{
+    list_push_back(&f->site->ready, &f->in_site);
+    f->site->ready_count++;
+}
+
+static void leave_ready(struct absent_flow *f)
+{
+    struct absent_site *s = f->site;
+    s->aged = s->aged == &f->in_site ? f->in_site.next : s->aged;
+    s->ready_count--;
+    list_remove(&f->in_site);
+}
+
+/* It is in no list. */
 static void forget_flow(struct absent *a, struct absent_flow *f)
 {
     struct absent_flow **at = flow_chain_of(a, f->site, f->number);
@@ -95,10 +116,18 @@ static void forget_flow(struct absent *a, struct absent_flow *f)
     *at = f->chain;
     a->count -= f->count;
     a->flow_count--;
-    list_remove(&f->in_site);
     recall_account_put(f->called);
     free(f->ring);
     free(f);
+}
+
+static void forget_flows(struct absent *a, struct list *flows)
+{
+    list_foreach_safe(f, flows, struct absent_flow, in_site)
+    {
+        list_remove(&f->in_site);
+        forget_flow(a, f);
+    }
 }
 
 static void forget(struct absent *a, struct absent_site *s)
@@ -108,10 +137,9 @@ static void forget(struct absent *a, struct absent_site *s)
         at = &(*at)->chain;
     }
     *at = s->chain;
-    list_foreach_safe(f, &s->flows, struct absent_flow, in_site)
-    {
-        forget_flow(a, f);
-    }
+    forget_flows(a, &s->ready);
+    forget_flows(a, &s->called);
+    forget_flows(a, &s->stuck);
     list_remove(&s->all);
     free(s);
 }
@@ -135,7 +163,10 @@ static struct absent_site *obtain(struct absent *a, struct slice key)
     if (s == NULL) {
         return NULL;
     }
-    list_init(&s->flows);
+    list_init(&s->ready);
+    list_init(&s->called);
+    list_init(&s->stuck);
+    s->aged = &s->ready;
     s->len = key.len;
     memcpy(s->key, key.data, key.len);
     s->chain = *chain_of(a, key);
@@ -161,7 +192,7 @@ static struct absent_flow *obtain_flow(struct absent *a, struct absent_site *s, 
     f->called = called;
     f->chain = *flow_chain_of(a, s, number);
     *flow_chain_of(a, s, number) = f;
-    list_push_back(&s->flows, &f->in_site);
+    enter_ready(f);
     a->flow_count++;
     return f;
 }
@@ -247,11 +278,6 @@ static uint32_t wanted(const struct absent_recall *r, struct slice key)
     return most < RECALL_MOST ? (uint32_t)ceil(most) : RECALL_MOST;
 }
 
-static bool is_ready(const struct absent_flow *f)
-{
-    return f->count > 0 && !recall_account_is_open(f->called);
-}
-
 static void recall_of(struct absent *a, struct absent_flow *f, uint32_t most,
                       const struct absent_recall *r)
 {
@@ -270,46 +296,96 @@ static void recall_of(struct absent *a, struct absent_flow *f, uint32_t most,
     letter_put_recall(r->to_activator, recall);
 }
 
-/* What will come by itself goes, and so does a flow that has nothing. Returns how many were called back a
- * moment ago and are not active yet; *ret_ready: flows of which something may be called back. */
-static uint32_t review_flows(struct absent *a, struct absent_site *s, usec_t now,
-                             uint32_t *ret_ready)
+/* What will come by itself goes. */
+static void age(struct absent *a, struct absent_flow *f, usec_t wall)
 {
-    usec_t wall = clock_wall();
+    while (f->count > 0 && at(f, 0)->turn <= wall + SOON) {
+        (void)take_first(a, f);
+    }
+}
+
+/* Whether something of a flow that is in no list is under way still; else it is ready, or forgotten. */
+static bool is_under_way(struct absent *a, struct absent_flow *f)
+{
+    if (recall_account_is_open(f->called)) {
+        return true;
+    }
+    if (f->count > 0) {
+        enter_ready(f);
+    } else {
+        forget_flow(a, f);
+    }
+    return false;
+}
+
+/* Returns how many were called back a moment ago and are not active yet. */
+static uint32_t review_called(struct absent *a, struct absent_site *s, usec_t now)
+{
     uint32_t out = 0;
-    *ret_ready = 0;
-    list_foreach_safe(f, &s->flows, struct absent_flow, in_site)
+    list_foreach_safe(f, &s->called, struct absent_flow, in_site)
     {
-        while (f->count > 0 && at(f, 0)->turn <= wall + SOON) {
-            (void)take_first(a, f);
+        if (now - f->called_at < STUCK_SPAN && recall_account_is_open(f->called)) {
+            out += f->out;
+            continue;
         }
-        bool is_out = recall_account_is_open(f->called);
-        out += is_out && now - f->called_at < STUCK_SPAN ? f->out : 0;
-        *ret_ready += is_ready(f);
-        if (f->count == 0 && !is_out) {
-            forget_flow(a, f);
+        list_remove(&f->in_site);
+        if (is_under_way(a, f)) {
+            list_push_back(&s->stuck, &f->in_site);
         }
     }
     return out;
 }
 
+/* Of very many flows some in each look. */
+static void review_stuck(struct absent *a, struct absent_site *s, usec_t wall)
+{
+    const struct list *last = s->stuck.prev;
+    bool is_last = list_is_empty(&s->stuck);
+    for (uint32_t n = 0; n < AGED_PER_LOOK && !is_last; n++) {
+        struct absent_flow *f = list_first(&s->stuck, struct absent_flow, in_site);
+        is_last = &f->in_site == last;
+        list_remove(&f->in_site);
+        age(a, f, wall);
+        if (is_under_way(a, f)) {
+            list_push_back(&s->stuck, &f->in_site);
+        }
+    }
+}
+
+static void review_ready(struct absent *a, struct absent_site *s, usec_t wall)
+{
+    uint32_t n = s->ready_count < AGED_PER_LOOK ? s->ready_count : AGED_PER_LOOK;
+    for (; n > 0; n--) {
+        s->aged = s->aged == &s->ready ? s->ready.next : s->aged;
+        struct absent_flow *f = container_of(s->aged, struct absent_flow, in_site);
+        s->aged = s->aged->next;
+        age(a, f, wall);
+        if (f->count == 0) {
+            leave_ready(f);
+            forget_flow(a, f);
+        }
+    }
+}
+
 /* As much of each flow; what is not called back now is first in the next look. */
 static void recall_some(struct absent *a, struct absent_site *s, const struct absent_recall *r)
 {
-    uint32_t ready;
-    uint32_t out = review_flows(a, s, r->now, &ready);
-    uint32_t most = ready == 0 ? 0 : wanted(r, slice_make(s->key, s->len));
+    usec_t wall = clock_wall();
+    uint32_t out = review_called(a, s, r->now);
+    review_stuck(a, s, wall);
+    review_ready(a, s, wall);
+    uint32_t most = s->ready_count == 0 ? 0 : wanted(r, slice_make(s->key, s->len));
     most = most > out ? most - out : 0;
-    for (int i = 0; i < FLOWS_PER_SITE && most > 0 && ready > 0;) {
-        struct absent_flow *f = list_first(&s->flows, struct absent_flow, in_site);
-        list_remove(&f->in_site);
-        list_push_back(&s->flows, &f->in_site);
-        if (is_ready(f)) {
-            uint32_t part = (most + ready - 1) / ready, before = f->count;
-            recall_of(a, f, part, r);
-            most -= before - f->count;
-            ready--;
-            i++;
+    uint32_t ready = s->ready_count < RECALL_MOST ? s->ready_count : RECALL_MOST;
+    for (; most > 0 && ready > 0; ready--) {
+        struct absent_flow *f = list_first(&s->ready, struct absent_flow, in_site);
+        uint32_t part = (most + s->ready_count - 1) / s->ready_count, before = f->count;
+        leave_ready(f);
+        age(a, f, wall);
+        recall_of(a, f, part, r);
+        most -= before - f->count;
+        if (is_under_way(a, f)) {
+            list_push_back(&s->called, &f->in_site);
         }
     }
 }
@@ -320,12 +396,15 @@ void absent_recall(struct absent *a, const struct absent_recall *r)
         return;
     }
     a->next = r->now + LOOK_SPAN;
-    for (int i = 0; i < SITES_PER_LOOK && !list_is_empty(&a->all); i++) {
+    const struct list *last = a->all.prev;
+    bool is_last = list_is_empty(&a->all);
+    for (int i = 0; i < SITES_PER_LOOK && !is_last; i++) {
         struct absent_site *s = list_first(&a->all, struct absent_site, all);
+        is_last = &s->all == last;
         list_remove(&s->all);
         list_push_back(&a->all, &s->all);
         recall_some(a, s, r);
-        if (list_is_empty(&s->flows)) {
+        if (list_is_empty(&s->ready) && list_is_empty(&s->called) && list_is_empty(&s->stuck)) {
             forget(a, s);
         }
     }

@@ -222,6 +222,47 @@ static void a_flow_that_is_stuck_keeps_nobody_waiting(void **state)
     end_absent();
 }
 
+/* More flows than one look goes through: of each that is ready as much is called back, and what has come by itself is
+ * forgotten of all of them, some in each look. */
+static void very_many_flows_are_looked_through_by_and_by(void **state)
+{
+    enum { FLOWS = 5000, LOOKS = 40 };
+    uint32_t called = 0;
+    begin_absent("source_pool = one max_message_rate = \"10/s\"");
+    for (uint32_t flow = 1; flow <= FLOWS; flow++) {
+        note_of(flow, flow, 1);
+    }
+    for (int look = 0; look < LOOKS; look++) {
+        struct recall *r;
+        now += SECOND;
+        while ((r = look_again()) != NULL) {
+            assert_int_equal(r->count, 1);
+            assert_int_equal(r->at[0].id, ++called);
+            recall_free(r);
+        }
+    }
+    assert_int_equal(called, FLOWS);
+    now += SECOND;
+    nobody_looks_again();
+    assert_int_equal(absent.flow_count, 0);
+    sent.due = now + SECOND;
+    for (uint32_t flow = 1; flow <= FLOWS; flow++) {
+        sent.message_id = flow;
+        absent_note(&absent, &lanes, &sent, flow, now, wall);
+    }
+    now += SECOND;
+    nobody_looks_again();
+    assert_in_range(absent.flow_count, FLOWS / 2, FLOWS - 1);
+    for (int look = 0; look < LOOKS && absent.flow_count > 0; look++) {
+        now += SECOND;
+        nobody_looks_again();
+    }
+    assert_int_equal(absent.flow_count, 0);
+    assert_int_equal(absent.count, 0);
+    assert_true(absent_wake_at(&absent) == USEC_NEVER);
+    end_absent();
+}
+
 /* --- turns -------------------------------------------------------------------------------------- */
 
 /* The writer puts what waits longer than a retry where nobody who calls it back would find it. */
@@ -244,6 +285,7 @@ int main(void)
         cmocka_unit_test(what_comes_by_itself_soon_is_left_alone),
         cmocka_unit_test(a_site_is_called_back_one_time_after_the_other),
         cmocka_unit_test(a_flow_that_is_stuck_keeps_nobody_waiting),
+        cmocka_unit_test(very_many_flows_are_looked_through_by_and_by),
         cmocka_unit_test(a_turn_is_never_beyond_the_longest_retry),
     };
     rcu_start();
