@@ -7,6 +7,12 @@ static void checksums_are_stable(void **state)
     assert_true(hash_checksum("", 0) == UINT64_C(0x2d06800538d394c2));
     assert_true(hash_checksum(NULL, 0) == UINT64_C(0x2d06800538d394c2));
     assert_true(hash_checksum("abc", 3) == UINT64_C(0x78af5f94892f3950));
+    char record[4301]; /* longer ones are summed in another way */
+    for (size_t i = 0; i < sizeof(record); i++) {
+        record[i] = (char)(i * 31 >> 3);
+    }
+    assert_true(hash_checksum(record, sizeof(record)) == UINT64_C(0x06745cc30e6830ac));
+    assert_true(hash_checksum(record, 241) == UINT64_C(0xc041ab15d642052f));
 }
 
 static void a_checksum_sees_every_bit(void **state)

@@ -176,9 +176,9 @@ static void test_odd_times(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_begins_alone),          cmocka_unit_test(test_loopback),
-        cmocka_unit_test(test_fast_receiver),         cmocka_unit_test(test_slow_receiver),
-        cmocka_unit_test(test_long_line),             cmocka_unit_test(test_becomes_slow_and_fast),
+        cmocka_unit_test(test_begins_alone),  cmocka_unit_test(test_loopback),
+        cmocka_unit_test(test_fast_receiver), cmocka_unit_test(test_slow_receiver),
+        cmocka_unit_test(test_long_line),     cmocka_unit_test(test_becomes_slow_and_fast),
         cmocka_unit_test(test_odd_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
