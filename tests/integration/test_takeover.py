@@ -15,12 +15,13 @@ from support import api
 from support.client import Client, message, submit
 from support.nats import HASTE, NatsClient, NatsCluster, section
 from support.tools import Account, Sink, Source
-from support.wait import until
+from support.wait import PATIENCE, until
 from support.wire import Wire
 from test_crash import FLOWS, LISTENER, LOAD, SEED, TENANTS
 from test_log import lose_spool, wait_open
 
 SPAN = 60 / HASTE  # seconds until a node counts as gone
+LATE = 40  # until all of its mail is delivered, on a busy machine
 TAKEOVERS = int(os.environ.get('TAKEOVERS', '1'))
 TAKEOVER_RATE = os.environ.get('TAKEOVER_RATE', '300')
 
@@ -81,8 +82,8 @@ def hold(daemon):
     assert daemon.command('suspend', '--all', '--reason', 'x', '--here').returncode == 0
 
 
-def wait_received(daemon, expected, patience=30):
-    until(lambda: len(received(daemon)) >= len(expected), lambda: f'{received(daemon)}\n{daemon.log()[-3000:]}', patience + 2 * SPAN)
+def wait_received(daemon, expected):
+    until(lambda: len(received(daemon)) >= len(expected), lambda: f'{received(daemon)}\n{daemon.log()[-3000:]}', PATIENCE + 2 * SPAN)
     assert received(daemon) == sorted(expected)
 
 
@@ -103,7 +104,7 @@ def test_disk_lost(nodes):
     lose_spool(a)
     begin = time.monotonic()
     wait_received(b, [f'{c}{i}@x.test' for c in 'rs' for i in range(30)])
-    assert 45 / HASTE < time.monotonic() - begin < SPAN + 15
+    assert 20 / HASTE < time.monotonic() - begin < SPAN + LATE  # not at once
     assert 'is taken over: 30 messages' in b.log()
     assert sorted({e['id'] for e in b.wait_events('Delivery', count=60)}) == ids
     assert len({i[:4] for i in ids}) == 1 and ids[0][:4] != '0000'
@@ -184,19 +185,13 @@ def number_of(daemon, name):
 
 
 def test_dead_return(nodes):
-    """Who is back in time goes on with his spool; who was taken over begins anew, and what he had is set aside. Lists of
-    suppressed recipients stay."""
+    """Who was taken over begins anew, and what he had is set aside. Lists of suppressed recipients stay."""
     a, b = nodes('a'), nodes('b')
     start_all(a, b)
     hold(a)
     assert a.command('suppress', 'no@x.test').returncode == 0
     for i in range(5):
         submit(a, 'a@a.test', [f'r{i}@x.test'], message())
-    a.kill()
-    gone(0.2)
-    a.start()
-    wait_open(a)
-    assert len(a.query('messages')) == 5 and number_of(a, 'a') == number_of(b, 'a')
     was = number_of(a, 'a')
     a.kill()
     wait_received(b, [f'r{i}@x.test' for i in range(5)])
@@ -209,6 +204,21 @@ def test_dead_return(nodes):
     assert a.command('resume', '--all').returncode == 0
     submit(a, 'a@a.test', ['new@x.test'], message())
     wait_received(a, [*(f'r{i}@x.test' for i in range(5)), 'new@x.test'])
+
+
+def test_back_in_time(nodes, monkeypatch):
+    """Who is back before he counts as gone goes on with his spool. By the true clock, or a busy machine is too late."""
+    monkeypatch.setenv('SLUICE_CLUSTER_HASTE', '1')
+    a, b = nodes('a'), nodes('b')
+    start_all(a, b)
+    hold(a)
+    for i in range(5):
+        submit(a, 'a@a.test', [f'r{i}@x.test'], message())
+    number = number_of(b, 'a')
+    a.kill()
+    a.start()
+    wait_open(a)
+    assert len(a.query('messages')) == 5 and number_of(a, 'a') == number_of(b, 'a') == number and received(b) == []
 
 
 def test_standing_still(nodes):
@@ -226,7 +236,6 @@ def test_standing_still(nodes):
     late.send(b'DATA\r\n')
     assert late.reply().code == 354
     a.process.send_signal(signal.SIGSTOP)
-    gone(1.5)
     wait_received(b, [f'r{i}@x.test' for i in range(20)])
     late.send(b'Subject: late\r\n\r\n.\r\n')
     a.process.send_signal(signal.SIGCONT)
@@ -248,7 +257,6 @@ def test_restart_fails(nodes):
     hold(a)
     submit(a, 'a@a.test', ['r@x.test'], message())
     a.process.send_signal(signal.SIGSTOP)
-    gone(1.5)
     wait_received(b, ['r@x.test'])
     with open(a.config_path, encoding='utf-8') as file:
         right = file.read()
@@ -299,7 +307,7 @@ def test_rate(nats, place, report_table):
         lose_spool(a)
         begin = time.monotonic()
         source.process.kill()
-        until(lambda: 'is taken over' in b.log() + c.log(), b.log, SPAN + 30)
+        until(lambda: 'is taken over' in b.log() + c.log(), b.log, SPAN + PATIENCE)
         until(lambda: not Account([source], sink).lost(), lambda: b.log()[-2000:])
         longest = max(longest, time.monotonic() - begin)
         bound += max(int(line.split('at most ')[1].split()[0]) for d in (b, c) for line in d.log().splitlines()
@@ -316,7 +324,7 @@ def test_rate(nats, place, report_table):
                  f'{len(account.lost())} lost, all delivered after at most {longest:.1f} s, {len(account.duplicates())} repeated, at most '
                  f'{bound} allowed')
     assert not account.lost() and not account.unexpected()
-    assert longest < SPAN + 15 and len(account.duplicates()) <= bound
+    assert longest < SPAN + LATE and len(account.duplicates()) <= bound
 
 
 class Fate:

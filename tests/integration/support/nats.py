@@ -22,7 +22,8 @@ SOURCE = pathlib.Path(__file__).resolve().parents[3]
 PLACE = SOURCE / 'build' / 'nats-server'
 PROGRAM = PLACE / 'bin' / 'nats-server'
 # How many times as fast as time the clock runs by which nodes judge each other, in tests that let it (cluster_clock.h).
-HASTE = int(os.environ.get('CLUSTER_HASTE', '20'))
+# A node that does nothing for 60 s by it is taken over: 6 s, which a busy machine does not take from a process.
+HASTE = int(os.environ.get('CLUSTER_HASTE', '10'))
 
 
 def get():
@@ -195,7 +196,11 @@ class NatsClient:
     """A client of one server that says what it is told to."""
 
     def __init__(self, server):
-        self.socket = socket.create_connection((server.cluster.address, server.port), PATIENCE)
+        self.server = server
+        self._connect()
+
+    def _connect(self):
+        self.socket = socket.create_connection((self.server.cluster.address, self.server.port), PATIENCE)
         self.file = self.socket.makefile('rb')
         self.file.readline()  # INFO
         self.socket.sendall(b'CONNECT {"verbose": false, "pedantic": false, "headers": true}\r\n')
@@ -222,8 +227,22 @@ class NatsClient:
         return seen
 
     def request(self, subject, data=b''):
-        """What answers, as JSON."""
-        self.socket.sendall(f'SUB answer 2\r\nPUB {subject} answer {len(data)}\r\n'.encode() + data + b'\r\n')
+        """What answers, as JSON. Servers that have no leader for the moment answer nothing: they are asked again, by a connection
+        of its own, as one that was too late for once is not read any more."""
+        for _ in range(int(PATIENCE / 5)):
+            try:
+                self.socket.settimeout(5)
+                return self._ask(subject, data)
+            except TimeoutError:
+                self.close()
+                self._connect()
+            finally:
+                self.socket.settimeout(PATIENCE)
+        raise AssertionError(f'{subject} is not answered:\n{self.server.log()}')
+
+    def _ask(self, subject, data):
+        inbox = f'answer.{time.monotonic_ns()}'  # a late answer to another question does not come there
+        self.socket.sendall(f'SUB {inbox} 2\r\nPUB {subject} {inbox} {len(data)}\r\n'.encode() + data + b'\r\n')
         while not (line := self.file.readline()).startswith(b'MSG'):
             assert line and not line.startswith(b'-ERR'), line
         answer = json.loads(self.file.read(int(line.split()[-1]) + 2))
