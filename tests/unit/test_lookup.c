@@ -51,7 +51,7 @@ static struct dns_config config(void)
     dns_config_defaults(&config);
     config.servers = servers;
     config.server_count = 1;
-    config.query_timeout = 200 * USEC_PER_MSEC;
+    config.query_timeout = USEC_PER_SEC; /* a busy machine may keep the answer to itself for a while */
     config.query_tries = 1;
     return config;
 }
@@ -97,7 +97,7 @@ static void on_event(void *asker, int fd, bool readable, bool writable)
 /* The next waiter with an answer. */
 static struct lookup_waiter *wait_next(void)
 {
-    usec_t give_up = clock_mono() + 20 * USEC_PER_SEC;
+    usec_t give_up = clock_mono() + 60 * USEC_PER_SEC;
 
     for (;;) {
         usec_t now = clock_mono();
