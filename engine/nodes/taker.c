@@ -32,6 +32,8 @@
 enum {
     LOGS_MAX = 1024,
     ORDERS_MAX = 16,
+    UNMADE_MAX = 16,
+    UNMADE_LOOKS = 10,
     INBOX_ROOM = 65536,
     PACKED_MOST = 3, /* about what text is larger than its compressed form by zstd's level 1 */
 };
@@ -51,6 +53,14 @@ struct known_log {
     int complained;  /* error of the last complaint; 0: none */
 };
 
+/* A log without a stream, which was ended. What its node asked for may have been on its way: then the stream
+ * comes yet, empty, and nobody's. */
+struct unmade_log {
+    uint16_t number;
+    unsigned looks; /* that are left */
+    usec_t due;     /* cluster clock: when to look for it next */
+};
+
 struct taker {
     struct taker_node node;
     struct post post;
@@ -61,6 +71,7 @@ struct taker {
     bool has_bucket;
     struct known_log logs[LOGS_MAX]; /* [count] */
     size_t count;
+    struct unmade_log unmade[UNMADE_MAX];
     char folder[4096];
 
     /* any thread, atomic */
@@ -370,6 +381,43 @@ static int has_room(const struct taking *k, const struct cluster_log_state *stat
     return has_disk && has_log ? 0 : ERR_LIMIT;
 }
 
+/* One more than there is room for is not looked for. */
+static void look_later(struct taker *t, uint16_t number)
+{
+    size_t at = 0;
+    while (at < UNMADE_MAX && t->unmade[at].looks > 0) {
+        at++;
+    }
+    if (at < UNMADE_MAX) {
+        t->unmade[at] =
+            (struct unmade_log){number, UNMADE_LOOKS, cluster_clock() + MEMBER_GONE_AFTER};
+    }
+}
+
+/* Streams that came late are removed. */
+static void drop_late(struct taker *t)
+{
+    for (size_t i = 0; i < UNMADE_MAX; i++) {
+        struct unmade_log *u = &t->unmade[i];
+        struct cluster_log_state state;
+        struct cluster_log *log = NULL;
+        char name[LOG_OWNER_NAME_SIZE];
+        if (u->looks == 0 || cluster_clock() < u->due) {
+            continue;
+        }
+        log_owner_name(u->number, name);
+        int err = t->node.log_module->open(&t->node.options, name, &log);
+        err = err != 0 ? err : t->node.log_module->look(log, &state);
+        if (err == 0 && state.last == 0 && log_owner_drop_empty(t->node.log_module, log) == 0) {
+            log_info("take-over: log %u was made when its node was gone, and is removed",
+                     u->number);
+        }
+        t->node.log_module->close(log);
+        u->looks -= err == 0 || err == ERR_MISSING; /* else no server answered */
+        u->due = cluster_clock() + MEMBER_GONE_AFTER;
+    }
+}
+
 /* Its node died before it made the stream: there is nothing to read. errors: of a server */
 static int end_unmade(const struct taking *k)
 {
@@ -377,8 +425,12 @@ static int end_unmade(const struct taking *k)
     struct cluster_client *client = n->client(n->ctx);
     const struct log_owner *was = &k->log->owner;
     const struct log_owner is = {.epoch = was->epoch + 1, .holder = k->own, .is_adopted = true};
-    return client == NULL ? ERR_CLOSED
-                          : log_owner_swap(n->module, client, k->log->number, was, &is);
+    int err =
+        client == NULL ? ERR_CLOSED : log_owner_swap(n->module, client, k->log->number, was, &is);
+    if (err == 0) {
+        look_later(k->taker, k->log->number);
+    }
+    return err;
 }
 
 static int fence_and_read(struct taking *k, const struct log_owner *claimed)
@@ -568,6 +620,7 @@ static void work(struct taker *t) ON_ROLE(t->post)
             cluster_module_follow(t->node.module, client, LOG_OWNER_BUCKET, hear_owner, t) == 0;
     }
     read_owners(t);
+    drop_late(t);
     bool holds_any = false;
     for (size_t i = 0; i < t->count && !post_must_end(&t->post); i++) {
         /* One that cannot be taken, as the servers have lost it, is not in the way of the next one. */

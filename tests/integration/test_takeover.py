@@ -548,9 +548,10 @@ class StoppingWire(Wire):
             self.daemon = None
 
 
-def test_log_made_too_late(nodes, nats, place):
+@pytest.mark.parametrize('wakes', [True, False])
+def test_log_made_too_late(nodes, nats, place, wakes):
     """A node that stands still before its log is made, until others have ended what there was of it, leaves no stream that is
-    nobody's."""
+    nobody's; nor does one that dies with the question on its way."""
     a, b = nodes('a'), nodes('b')
     start_all(b)
     wires = [place.keep(StoppingWire(server.port)) for server in nats.servers]
@@ -562,9 +563,15 @@ def test_log_made_too_late(nodes, nats, place):
     until(lambda: any(wire.held for wire in wires), a.log)
     number = number_of(b, 'a')
     until(lambda: owner(nats, number) == f'1 2 {number_of(b, "b")} adopted', lambda: f'{owner(nats, number)}\n{b.log()}')
+    if not wakes:
+        a.kill()
     for wire in wires:
         wire.daemon = None
         wire.mend()
+    if not wakes:
+        b.wait_log(f'log {number} was made when its node was gone, and is removed', 30 + SPAN)
+        assert f'SLUICE_LOG_{number}' not in logs(nats)
+        return
     a.signal(signal.SIGCONT)
     until(lambda: number_of(b, 'a') != number, a.log)
     wait_open(a)
