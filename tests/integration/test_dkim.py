@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import struct
 import subprocess
 import time
 
@@ -13,6 +14,7 @@ import pytest
 
 from support.api import Connection, get
 from support.client import Client, message, submit
+from support.daemon import BUILD
 from support.dns_server import DnsServer
 from support.injection import post
 from support.mailbox_postfix import MailboxPostfix
@@ -22,6 +24,7 @@ from support.reloading import reload
 from support.signing_key import make_signing_key
 from support.unpacked_server import VerifyingExim, unpack
 from support.wait import until
+from test_orders import give, run
 
 MAILS = int(os.environ.get('DKIM_MAILS', '150'))
 CHUNKS = ('PIPELINING', '8BITMIME', 'SMTPUTF8', 'SIZE 0', 'ENHANCEDSTATUSCODES', 'CHUNKING')
@@ -146,6 +149,43 @@ def test_size_and_way_do_not_matter(place, keys, extensions):
     receiver.wait(len(receiver.messages) + 1)
     notice = receiver.to('a@sender.test')[0]
     assert keys.signers(notice.body) == ['b._domainkey.relay.test']
+    daemon.stop()
+
+
+def test_content_is_hashed_once_while_it_arrives(place, keys):
+    """Both forms of the body, by DATA, BDAT and HTTP, small and in chunks: signers hash none of it (tests/fault/hash_preload.c),
+    but for what was in memory alone when the process died."""
+    path = os.path.join(place.subfolder('hashed'), 'bytes')
+    with open(path, 'wb') as file:
+        file.write(bytes(16))
+
+    def hashed():
+        """Bytes that signers hashed, and those that all others did."""
+        with open(path, 'rb') as file:
+            return struct.unpack('=QQ', file.read())
+
+    receiver = place.receiver(extensions=CHUNKS)
+    dkims = {RSA: keys.make(RSA, 1024), ED: keys.make(ED, canonicalization='simple/simple')}
+    daemon = place.sluice(dkims=dkims, http={}, routes={'*': ('smtp', receiver.nexthop)},
+                          env={'LD_PRELOAD': os.path.join(BUILD, 'tests', 'fault', 'hash_preload.so'), 'HASH_FILE': path})
+    sizes = (20000, 300000)
+    for number, size in enumerate(sizes):
+        text = 'words of a line\r\n' * (size // 17)
+        submit(daemon, 'a@sender.test', ['x@x.test'], message(text=text))
+        post(daemon, {'from': 'a@sender.test', 'recipients': ['y@x.test'], 'text': text, 'headers': {'Subject': 's'}}).expect(202)
+        receiver.wait(2 * number + 2)
+    assert all(set(keys.signers(m.body)) == {RSA, ED} for m in receiver.messages)
+    by_signers, by_others = hashed()
+    assert by_others > 2 * 2 * sum(sizes) * 0.99  # two ways, two forms
+    assert by_signers < 20000  # headers alone
+    order = give(daemon, 'suspend', '--domain', 'x.test')
+    submit(daemon, 'a@sender.test', ['z@x.test'], message(text='words\r\n' * 1000))
+    daemon.kill()
+    daemon.start()
+    run(daemon, 'resume', order['id'])
+    receiver.wait(5)
+    assert set(keys.signers(receiver.messages[-1].body)) == {RSA, ED}
+    assert hashed()[0] - by_signers > 2 * 7000
     daemon.stop()
 
 
