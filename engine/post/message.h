@@ -53,20 +53,19 @@ struct message_page {
 struct message {
     /* set at creation, then constant: any thread that holds a reference */
     struct spool_envelope envelope; /* slices point into this object's own block */
-    bool is_whole;                  /* all addresses are in the block */
     struct message_page **pages;    /* [recipients / 64, up]; message_load and message_unload say
                                      * who changes them */
+    bool is_whole;                  /* all addresses are in the block */
 
     /* set by the activator (the place of new mail: by the spool writer) before the message is handed
      * to a scheduler, then constant: as above */
-    usec_t activated;               /* wall */
+    uint16_t whole_at; /* where all undelivered recipients went at once, or MESSAGE_IN_PARTS */
+    usec_t activated;  /* wall */
     struct spool_position position; /* its place in the queue table */
     struct spool_retry retry;       /* as stored before this activation */
     struct sched_flow_key flow;     /* whose turn it takes: activator/flow_names.h */
     uint64_t suppress_seen;         /* its recipients were looked up when changes were that many:
                                      * spool_suppress_changes */
-    uint16_t whole_at;              /* the transport that all its undelivered recipients were handed to
-                                     * at once; MESSAGE_IN_PARTS: there is none */
 
     /* see signing.h; NULL: nothing is known, and it goes out without signatures */
     struct signing *signing;
@@ -76,21 +75,21 @@ struct message {
     struct settings *settings;  /* own reference: their routes are used until all is read; NULL */
     uint32_t changes;           /* review.changes when the message became active */
     uint32_t in_core_added;     /* by in_core.h */
-    uint16_t signer;            /* 1 and the number of the thread that signs it; 0: none yet */
-    struct list active; /* in the activator's list until no other thread holds the message */
-    struct list in_flow;  /* in its flow's list while it may be asked to give its place back */
-    bool is_asked;        /* it was, and there is no answer */
+    struct list active;  /* in the activator's list until no other thread holds the message */
+    struct list in_flow; /* in its flow's list while it may be asked to give its place back */
+    bool is_asked;       /* it was, and there is no answer */
+    uint16_t signer;     /* 1 and the number of the thread that signs it; 0: none yet */
 
     /* the thread of the scheduler of `whole_at` only */
     bool gives_way; /* it leaves that scheduler, to give its place back */
 
-    /* spool writer only; the activator opens it: message_account.h */
-    struct message_account account;
-
     /* set by the spool writer before its LETTER_SETTLED, read by the activator behind it */
+    bool is_returned;  /* it has given its place back: it waits where it was, unwritten */
     usec_t held_until; /* wall: it settled into the held class until then; 0: it did not */
     usec_t turn; /* wall: it was deferred until then, its turn at its receiver; 0: it was not */
-    bool is_returned; /* it has given its place back: it waits where it was, and nothing was written */
+
+    /* spool writer only; the activator opens it: message_account.h */
+    struct message_account account;
 
     /* set by the spool writer before anybody else knows the message, taken away by the reclaim
      * thread; read by any thread that is online: see message_body */
