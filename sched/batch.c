@@ -258,16 +258,11 @@ static int stage_partial(struct sched *s, struct run *run, uint32_t limit)
 
 static int stage_run(struct sched *s, struct job *j, struct run *run)
 {
-    struct sched_destination *d = destination_obtain(s, run->items->name, run->items->pool,
-                                                     run->hash, run->items->nexthop_at);
-    if (d == NULL) {
-        return -ENOMEM;
-    }
-    run->destination = d;
+    const struct sched_destination *d = run->destination;
     __builtin_prefetch(d->todo.prev, 1); /* what the new entry is linked behind */
     run->peer = d->scratch;
     if (run->peer == NULL) {
-        run->peer = peer_new(s, j, d);
+        run->peer = peer_new(s, j, run->destination);
         if (run->peer == NULL) {
             return -ENOMEM;
         }
@@ -307,23 +302,41 @@ static void mark_peers(struct job *j, bool is_marked)
     }
 }
 
-/* The destinations of a large batch lie anywhere in memory: have a few on the way. */
-static void look_ahead(const struct sched *s, const struct batch *b, uint32_t at)
+/* The destinations of a batch lie anywhere in memory: those of a few runs are on the way while
+ * one is looked up. First where it is found, and when that has come what is there. */
+static void look_ahead(const struct sched *s, const struct batch *b, uint32_t at, bool has_slot)
 {
-    if (b->run_count - at > 2 * LOOK_AHEAD) {
-        destination_expect(s, b->runs[at + 2 * LOOK_AHEAD].hash, false);
+    if (at < b->run_count) {
+        destination_expect(s, b->runs[at].hash, has_slot);
     }
-    if (b->run_count - at > LOOK_AHEAD) {
-        destination_expect(s, b->runs[at + LOOK_AHEAD].hash, true);
+}
+
+static int obtain_destinations(struct sched *s, struct batch *b)
+{
+    for (uint32_t i = 0; i < 2 * LOOK_AHEAD && b->run_count > 1; i++) {
+        look_ahead(s, b, i, false);
     }
+    for (uint32_t i = 0; i < LOOK_AHEAD && b->run_count > 1; i++) {
+        look_ahead(s, b, i, true);
+    }
+    for (uint32_t i = 0; i < b->run_count; i++) {
+        struct run *run = &b->runs[i];
+        look_ahead(s, b, i + 2 * LOOK_AHEAD, false);
+        look_ahead(s, b, i + LOOK_AHEAD, true);
+        run->destination = destination_obtain(s, run->items->name, run->items->pool, run->hash,
+                                              run->items->nexthop_at);
+        if (run->destination == NULL) {
+            return -ENOMEM;
+        }
+    }
+    return 0;
 }
 
 static int stage(struct sched *s, struct job *j, struct batch *b)
 {
-    int err = 0;
+    int err = obtain_destinations(s, b);
     mark_peers(j, true);
     for (uint32_t i = 0; i < b->run_count && err == 0; i++) {
-        look_ahead(s, b, i);
         err = stage_run(s, j, &b->runs[i]);
     }
     mark_peers(j, false);

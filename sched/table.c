@@ -188,19 +188,28 @@ struct table_node *table_find(const struct table *t, uint64_t hash, table_match 
 void table_expect(const struct table *t, uint64_t hash)
 {
     const struct table_slots *slots = __atomic_load_n(&t->slots, __ATOMIC_ACQUIRE);
-    __builtin_prefetch(&slots->nodes[(uint32_t)hash & mask_of(slots)]);
+    uint32_t at = (uint32_t)hash & mask_of(slots);
+    __builtin_prefetch(&slots->nodes[at]);
+    __builtin_prefetch(&slots->prefixes[at]);
 }
 
 void table_expect_node(const struct table *t, uint64_t hash, size_t offset, size_t bytes)
 {
     const struct table_slots *slots = __atomic_load_n(&t->slots, __ATOMIC_ACQUIRE);
-    const struct table_node *node = load_slot(slots, (uint32_t)hash & mask_of(slots));
-    if (node == NULL || node == &t->tomb) {
+    uint32_t mask = mask_of(slots);
+    hash &= INT64_MAX;
+    uint32_t at = (uint32_t)hash & mask;
+    const struct table_node *node = load_slot(slots, at);
+    while (node != NULL && (node == &t->tomb || prefix_of(slots, at) != (uint32_t)hash)) {
+        at = (at + 1) & mask;
+        node = load_slot(slots, at);
+    }
+    if (node == NULL) {
         return;
     }
-    const char *at = (const char *)node - offset;
+    const char *from = (const char *)node - offset;
     for (size_t i = 0; i < bytes + CACHE_LINE - 1; i += CACHE_LINE) {
-        __builtin_prefetch(at + (i < bytes ? i : bytes - 1));
+        __builtin_prefetch(from + (i < bytes ? i : bytes - 1));
     }
 }
 
