@@ -14,8 +14,9 @@
 #include <stdalign.h>
 #include <string.h>
 
-#define STACK_SCRATCH 1024 /* bytes; enough for a few recipients, which is most mail */
-#define LOOK_AHEAD    8    /* destinations */
+#define STACK_SCRATCH 1024   /* bytes; enough for a few recipients, which is most mail */
+#define KEPT_SCRATCH  262144 /* bytes, of a scheduler: a thousand recipients */
+#define LOOK_AHEAD    8      /* destinations */
 
 struct item {
     uint64_t key;      /* the name's first bytes, so that most comparisons end here */
@@ -402,16 +403,36 @@ static void commit(struct sched *s, struct job *j, struct batch *b, const struct
     }
 }
 
+/* Kept from one batch to the next: for large ones it would be new pages each time. NULL: no
+ * memory. */
+static char *obtain_scratch(struct sched *s, size_t size)
+{
+    if (size <= s->scratch_bytes) {
+        return s->scratch;
+    }
+    char *scratch = s->host.alloc(s->host.ctx, size);
+    if (scratch != NULL && size <= KEPT_SCRATCH) {
+        batch_fini(s);
+        s->scratch = scratch;
+        s->scratch_bytes = size;
+    }
+    return scratch;
+}
+
+void batch_fini(struct sched *s)
+{
+    if (s->scratch != NULL) {
+        s->host.release(s->host.ctx, s->scratch);
+    }
+}
+
 int batch_add(struct sched *s, struct job *j, const struct sched_message *m)
 {
     alignas(max_align_t) char on_stack[STACK_SCRATCH];
-    char *scratch = on_stack;
     size_t size = scratch_size(s, m);
-    if (size > sizeof(on_stack)) {
-        scratch = s->host.alloc(s->host.ctx, size);
-        if (scratch == NULL) {
-            return -ENOMEM;
-        }
+    char *scratch = size <= sizeof(on_stack) ? on_stack : obtain_scratch(s, size);
+    if (scratch == NULL) {
+        return -ENOMEM;
     }
     struct batch b;
     prepare_batch(s, &b, scratch, m);
@@ -419,7 +440,7 @@ int batch_add(struct sched *s, struct job *j, const struct sched_message *m)
     if (err == 0) {
         commit(s, j, &b, m);
     }
-    if (scratch != on_stack) {
+    if (scratch != on_stack && scratch != s->scratch) {
         s->host.release(s->host.ctx, scratch);
     }
     return err;

@@ -9,5 +9,7 @@ struct job;
 
 /* errors: -ENOMEM, nothing changed */
 MUST_USE int batch_add(struct sched *s, struct job *j, const struct sched_message *m);
+/* Gives back what it keeps from one batch to the next. */
+void batch_fini(struct sched *s);
 
 #endif

@@ -122,6 +122,7 @@ void sched_free(struct sched *s)
     while (action_take(s, &ignored)) { /* of lanes that the shell knows */
     }
     assert(s->held_hosts == NULL);
+    batch_fini(s);
     purse_fini_all(s);
     source_tried_fini(s);
     source_fini(s);

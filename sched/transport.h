@@ -101,6 +101,8 @@ struct sched {
     struct heap timers; /* sched_destination.timer */
     struct table by_name, by_id;
 
+    void *scratch; /* of sched/batch.c; NULL: none was needed so far */
+    size_t scratch_bytes;
     struct list pending;
     struct sched_entry *spent;       /* its indexes are in the caller's hands until the next call */
     struct sched_entry *undelivered; /* placed, DELIVER not pulled yet */
