@@ -238,3 +238,53 @@ struct job *candidate_search(struct sched *s, struct job *owner)
     }
     return best.job;
 }
+
+static void expect_node(const struct tree_node *n)
+{
+    if (n != NULL) {
+        __builtin_prefetch(n, 1);
+    }
+}
+
+static void expect_neighbours(const struct tree_node *n)
+{
+    expect_node(n->left);
+    expect_node(n->right);
+    expect_node(n->parent);
+}
+
+/* What it is taken out of: with many jobs nothing of that is in the cache. */
+static void expect_links(const struct sched *s, const struct job *j)
+{
+    expect_neighbours(&j->in_time);
+    expect_neighbours(&j->in_place);
+    expect_neighbours(&j->in_class);
+    __builtin_prefetch(j->in_schedule.prev, 1);
+    __builtin_prefetch(j->in_schedule.next, 1);
+    table_expect(&s->by_id, j->node.hash);
+    if (list_is_empty(&j->peers)) {
+        return;
+    }
+    const struct peer *p = list_first(&j->peers, const struct peer, link);
+    if (p == &j->first_peer) {
+        destination_expect_selection(p->destination);
+        __builtin_prefetch(p->first_entry.place.link.prev, 1);
+        __builtin_prefetch(p->first_entry.place.link.next, 1);
+    }
+}
+
+void candidate_expect(const struct sched *s, const struct flow *f, bool has_come)
+{
+    const struct size_class *c = class_of(f->sizes.first);
+    if (c == NULL || tree_is_empty(&c->free)) {
+        return;
+    }
+    const struct job *j = container_of(c->free.first, const struct job, in_class);
+    if (has_come) {
+        expect_links(s, j);
+        return;
+    }
+    for (size_t i = 0; i < sizeof(*j); i += 64) {
+        __builtin_prefetch((const char *)j + i, 1);
+    }
+}

@@ -27,5 +27,9 @@ void candidate_withdraw(struct sched *s, struct job *j);
 void candidate_drift(struct sched *s, struct job *j);
 /* The best candidate to preempt `owner`, the current job; NULL when there is none. */
 struct job *candidate_search(struct sched *s, struct job *owner);
+/* A search comes soon: hints for the processor about the job that it will probably find.
+ *
+ * has_come   about that job's neighbours and destination; asked for the job itself before */
+void candidate_expect(const struct sched *s, const struct flow *f, bool has_come);
 
 #endif

@@ -50,8 +50,13 @@ static void move_before(struct sched *s, struct job *j, struct job *parent)
 struct job *preempt_try(struct sched *s, struct job *current)
 {
     const struct sched_config *c = &s->config;
-    if (current->slots_available <= 0 ||
-        job_total(current) < (int64_t)c->minimum_delivery_slots * c->delivery_slot_cost) {
+    if (job_total(current) < (int64_t)c->minimum_delivery_slots * c->delivery_slot_cost) {
+        return current;
+    }
+    if (current->slots_available <= 0) {
+        if (current->slots_available >= -1) { /* one is earned with each selection */
+            candidate_expect(s, current->flow, current->slots_available == 0);
+        }
         return current;
     }
     struct job *j = candidate(s, current);
