@@ -102,7 +102,7 @@ void preempt_pop(struct sched *s, struct job *j)
     candidate_withdraw(s, j);
     candidate_file(s, j);
     if (parent != NULL) {
-        candidate_file(s, parent);
+        candidate_drift(s, parent); /* mostly it is the next one again, which is in no search */
     }
     preempt_invalidate(j->flow);
 }
