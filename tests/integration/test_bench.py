@@ -101,7 +101,7 @@ def test_each_stage_is_loaded(place):
     assert all(run['figures']['rate'] > 0 for run in report['runs'])
     if counts:
         assert intake['calls']['spool-writer']['pwrite64 bytes'] > 300 * 4096
-        assert delivery['calls']['worker']['sendmsg bytes'] > 300 * 4096
+        assert delivery['calls']['worker']['send bytes'] > 300 * 4096
         assert posted['calls']['http']['sendmsg'] >= posted['recipients']
         assert batch['calls']['http']['sendmsg'] < 100  # of the daemon's start and figures too
 
