@@ -102,12 +102,14 @@ struct spool_suppress_state {
     /* writer only */
     bool is_changed, has_added; /* by the transaction under way */
     uint64_t pending;           /* entries, with is_changed */
+    unsigned pending_kinds;     /* of entries that are there, or were: none is taken away */
     size_t at_len;              /* where the sweep stands; 0: at the beginning */
     char at[SPOOL_SUPPRESS_KEY_MAX];
     struct spool_key strike_at;
 
     /* stored by the writer, read by any thread */
     _Atomic uint64_t count, changes;
+    _Atomic unsigned kinds;
 };
 
 struct spool_store {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "engine/spool/spool_suppress_kind.h"
 #include "engine/spool/spool_table.h"
 
 #include <assert.h>
@@ -251,6 +252,7 @@ static int put_bytes(struct spool_txn *t, struct slice key, struct slice record)
     if (rc == MDB_KEYEXIST) {
         rc = mdb_cursor_put(cursor, &k, &v, 0);
     }
+    t->store->suppress.pending_kinds |= spool_suppress_kind(key);
     return spool_table_result(t, rc);
 }
 
@@ -608,12 +610,16 @@ static int find_form(struct spool_reader *r, struct slice tenant, struct slice a
         !make(&keys[1], tenant, slice_from(address, (size_t)(at - address.data)))) {
         return ERR_MISSING;
     }
+    const unsigned kinds = atomic_load_explicit(&r->store->suppress.kinds, memory_order_relaxed);
     int rc = ERR_MISSING;
     for (int list = 0; rc == ERR_MISSING && list < (tenant.len > 0 ? 2 : 1); list++) {
         for (int i = 0; rc == ERR_MISSING && i < 2; i++) {
             /* The key of the list for all is what stands behind the tenant in that of the tenant's. */
-            const size_t skip = list == 0 ? 0 : tenant.len;
-            rc = find_key(r, slice_from(key_slice(&keys[i]), skip), now, ret);
+            const struct slice key = slice_from(key_slice(&keys[i]), list == 0 ? 0 : tenant.len);
+            if ((spool_suppress_kind(key) & kinds) == 0) {
+                continue;
+            }
+            rc = find_key(r, key, now, ret);
             if (rc == 0) {
                 ret->tenant = list == 0 ? tenant : SLICE("");
                 ret->address = slice_from(address, i == 0 ? 0 : (size_t)(at - address.data));
@@ -706,6 +712,7 @@ int spool_suppress_next_list(struct spool_reader *r, struct slice after, struct 
 
 int spool_suppress_load(struct spool_txn *t)
 {
+    t->store->suppress.pending_kinds |= spool_suppress_kinds(t);
     return note_change(t, false);
 }
 
@@ -716,6 +723,7 @@ void spool_suppress_committed(struct spool_store *s)
         return;
     }
     state->is_changed = false;
+    atomic_store_explicit(&state->kinds, state->pending_kinds, memory_order_relaxed);
     atomic_store_explicit(&state->count, state->pending, memory_order_relaxed);
     if (state->has_added) {
         state->has_added = false;

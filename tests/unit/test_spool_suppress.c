@@ -166,6 +166,48 @@ static void entries_survive_a_restart(void **state)
     assert_int_equal(find("shop", "joe@example.com", now), 0);
 }
 
+/* What a list begins and ends with does not matter, nor how many there are. */
+static void each_kind_of_entry_is_found_after_a_restart(void **state)
+{
+    static const struct {
+        const char *tenant, *entries[3], *address;
+    } rows[] = {
+        {"", {"joe@example.com"}, "joe@example.com"},
+        {"", {"@example.com"}, "joe@example.com"},
+        {"shop", {"joe@example.com"}, "joe@example.com"},
+        {"shop", {"@example.com"}, "joe@example.com"},
+        {"shop", {"1@example.com", "@example.com"}, "joe@example.com"},
+        {"shop", {"1@example.com", "joe@example.com"}, "joe@example.com"},
+        {"shop", {"@example.com", "joe@example.com"}, "joe@example.com"},
+        {"shop", {"@a.example.com", "@example.com", "joe@example.net"}, "joe@example.net"},
+        {"", {"@a.example.com", "@example.com", "joe@example.net"}, "joe@example.net"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        for (int entry = 0; entry < 3 && rows[i].entries[entry] != NULL; entry++) {
+            (void)add(rows[i].tenant, rows[i].entries[entry], now, 0);
+        }
+        assert_int_equal(find("shop", rows[i].address, now), 0);
+        down();
+        up();
+        assert_int_equal(find("shop", rows[i].address, now), 0);
+        assert_int_equal(find("shop", "ann@elsewhere.example", now), ERR_MISSING);
+        for (int entry = 0; entry < 3 && rows[i].entries[entry] != NULL; entry++) {
+            assert_int_equal(take_away(rows[i].tenant, rows[i].entries[entry]), 0);
+        }
+        down();
+        up();
+        assert_int_equal(spool_suppress_count(store), 0);
+    }
+    for (int i = 0; i < 100; i++) {
+        char tenant[16];
+        (void)snprintf(tenant, sizeof(tenant), "t%03d", i);
+        (void)add(tenant, i == 99 ? "@example.com" : "joe@example.net", now, 0);
+    }
+    down();
+    up();
+    assert_int_equal(find("t099", "joe@example.com", now), 0);
+}
+
 /* As after a kill: the lock file has a process id, and all leaves are looked at. */
 static void entries_are_counted_after_a_kill(void **state)
 {
@@ -455,6 +497,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(sweep_goes_round, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_aborted_is_not_there, setup, teardown),
         cmocka_unit_test_setup_teardown(entries_survive_a_restart, setup, teardown),
+        cmocka_unit_test_setup_teardown(each_kind_of_entry_is_found_after_a_restart, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(entries_are_counted_after_a_kill, setup, teardown),
         cmocka_unit_test_setup_teardown(strikes_count_messages_within_a_span, setup, teardown),
         cmocka_unit_test_setup_teardown(a_clock_set_back_counts_as_now, setup, teardown),
