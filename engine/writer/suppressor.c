@@ -200,6 +200,27 @@ bool suppressor_is_due(const struct suppressor *s)
     return s->waiting_count > 0;
 }
 
+static bool lasts_longer(const struct spool_suppression *a, const struct spool_suppression *b)
+{
+    return b->expires != 0 && (a->expires == 0 || a->expires > b->expires);
+}
+
+/* A file may be the list of another node, which does not know why an entry of ours lasts longer: that one
+ * stays. Whoever names one address means what he says. */
+static int put_entry(struct spool_txn *txn, const struct spool_suppression *e, bool is_of_file,
+                     usec_t now, bool *ret_is_new)
+{
+    struct spool_suppression there;
+    int err = ERR_MISSING;
+    if (is_of_file && e->expires != 0) {
+        err = spool_suppress_get(txn, e->tenant, e->address, now, &there);
+    }
+    if (err == 0 && lasts_longer(&there, e)) {
+        return 0;
+    }
+    return err == 0 || err == ERR_MISSING ? spool_suppress_put(txn, e, ret_is_new) : err;
+}
+
 static int put_change(struct suppressor *s, struct spool_txn *txn, struct suppress_batch *b,
                       uint32_t index, usec_t now)
 {
@@ -209,7 +230,7 @@ static int put_change(struct suppressor *s, struct spool_txn *txn, struct suppre
     suppress_batch_get(b, index, &e);
     e.added = e.added == 0 || e.added > now ? now : e.added;
     int err = c->is_removal ? spool_suppress_remove(txn, e.tenant, e.address)
-                            : spool_suppress_put(txn, &e, &is_new);
+                            : put_entry(txn, &e, !b->is_told, now, &is_new);
     c->was_there = c->is_removal ? err == 0 : !is_new;
     if (err != 0) {
         return err == ERR_MISSING || err == ERR_SYNTAX ? 0 : err;

@@ -1,6 +1,7 @@
 """Lists of suppressed recipients: filled by rules, by requests and by files; in force at intake and before each
 attempt, after a kill as well; each tenant's token reaches its own."""
 import json
+import time
 import urllib.parse
 
 import pytest
@@ -264,6 +265,25 @@ def test_files_go_in_and_out(place):
     answer = call(daemon, 'POST', '', ndjson, 'application/x-ndjson', line=11)[1]
     assert answer['accepted'] == 1 and [one['line'] for one in answer['wrong']] == [13, 14]
     assert [one['address'] for one in entries(daemon, match='n@')[0]] == ['n@x.test']
+
+
+def test_a_list_of_another_node_ends_nothing_sooner(place):
+    """Lists are brought from node to node (docs/cluster.md): who has unsubscribed here gets no mail when an entry of there is
+    over, or is over by now."""
+    daemon = relay(place, place.receiver())
+    names = ['never', 'later', 'sooner', 'new']
+    for name, span in zip(names, (None, '9d', '1d')):
+        run(daemon, 'suppress', f'{name}@x.test', '--reason', 'unsubscribe', *(('--for', span) if span else ()))
+    now = int(time.time())
+    for expires in (now + 5 * 86400, now - 5):
+        lines = [f'{name}@x.test,mailbox_full,{expires}' for name in names]
+        answer = call(daemon, 'POST', '', '\n'.join(['address,reason,expires', *lines]).encode(), 'text/csv')[1]
+        assert (answer['accepted'], answer['added']) == (4, 1 if expires > now else 0), answer
+        is_over = {one['address'].split('@')[0]: one.get('expires', 2**62) - now for one in entries(daemon)[0]}
+        assert is_over['never'] > 2**60 and 8 * 86400 < is_over['later'] <= 9 * 86400 + 60, is_over
+        assert 4 * 86400 < is_over['sooner'] <= 5 * 86400 and is_over['new'] == is_over['sooner'], is_over
+    assert 'was and is on' in run(daemon, 'suppress', 'never@x.test', '--for', '1h')
+    assert 'expires' in [one for one in entries(daemon)[0] if one['address'] == 'never@x.test'][0], 'one by one is as it is said'
 
 
 def test_a_reload_changes_the_rules(place):
