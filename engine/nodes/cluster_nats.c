@@ -553,8 +553,10 @@ static void tell_entry(struct watch *w, kvEntry *entry)
     kvEntry_Destroy(entry);
 }
 
-/* Whether the bucket has a change that this watch did not tell; false too when no server says so in time. Any
- * of those that have the bucket may answer, as what is there is told by all of them. */
+/* Whether the last change of the bucket is not the one that this watch told last; false too when no server says so
+ * in time. Any of those that have the bucket may answer, as what is there is told by all of them. A bucket that was
+ * lost and made anew begins with smaller numbers again, and a watch of the old one would wait for those behind its
+ * own. */
 static bool has_missed(const struct watch *w)
 {
     struct cluster_client *c = w->client;
@@ -572,9 +574,9 @@ static bool has_missed(const struct watch *w)
     bool is_told =
         client_is_connected(c) && js_DirectGetMsg(&last, c->js, stream, &o, &get) == NATS_OK;
     cluster_nats_line_leave(&c->line);
-    bool is_newer = is_told && natsMsg_GetSequence(last) > w->told;
+    bool is_other = is_told && natsMsg_GetSequence(last) != w->told;
     natsMsg_Destroy(last);
-    return is_newer;
+    return is_other;
 }
 
 /* Until the connection was made anew, or the watcher failed, or has missed something twice on end: what it is

@@ -587,6 +587,27 @@ def test_blind_watch(nats, place):
     assert spans[-1] < 9, spans
 
 
+def test_bucket_made_anew(nats, place):
+    """The servers lose a bucket, and it is made again, while the nodes stay connected: changes of the new one have smaller
+    numbers than what the watches have told, who hear of them all the same."""
+    a, b = daemons = [place.sluice(cluster=section(name, nats)) for name in ('gives', 'holds')]
+    for daemon in daemons:
+        wait_states(daemon, gives='alive', holds='alive')
+    for tenant in ('one', 'two', 'three'):
+        assert a.command('suspend', '--tenant', tenant, '--reason', 'before').returncode == 0
+    for daemon in daemons:
+        until(lambda: 'three' in str(daemon.query('orders')), daemon.log)
+    with contextlib.closing(NatsClient(nats.servers[0])) as client:
+        config = client.request('$JS.API.STREAM.INFO.KV_sluice_orders')['config']
+        assert client.request('$JS.API.STREAM.DELETE.KV_sluice_orders').get('success')
+        assert 'config' in client.request('$JS.API.STREAM.CREATE.KV_sluice_orders', json.dumps(config).encode())
+    assert a.command('suspend', '--tenant', 'after', '--reason', 'after').returncode == 0
+    until(lambda: 'after' in str(b.query('orders')), b.log)
+    for tenant in ('one', 'two', 'three', 'after'):
+        assert b.command('resume', '--tenant', tenant).returncode == 0
+    until(lambda: a.query('orders') == [], a.log)
+
+
 LESSON = {'format': 1, 'node': 'stranger', 'kind': 'closed', 'source': 's9', 'site': 'mx.other.test', 'hosts': '', 'rule': 'r',
           'unit': 'messages', 'value': 1.5, 'span': 60000000, 'ordered': False, 'text': '554 no'}
 ENTRY = {'format': 1, 'node': 'stranger', 'state': 'up', 'address': 'x.test', 'version': '0', 'start': '0123456789abcdef',
