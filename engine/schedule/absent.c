@@ -278,13 +278,14 @@ static uint32_t wanted(const struct absent_recall *r, struct slice key)
     return most < RECALL_MOST ? (uint32_t)ceil(most) : RECALL_MOST;
 }
 
-static void recall_of(struct absent *a, struct absent_flow *f, uint32_t most,
-                      const struct absent_recall *r)
+/* Returns how many are called back. */
+static uint32_t recall_of(struct absent *a, struct absent_flow *f, uint32_t most,
+                          const struct absent_recall *r)
 {
     most = most < f->count ? most : f->count;
     struct recall *recall = most == 0 ? NULL : recall_new(most, f->called);
     if (recall == NULL) {
-        return;
+        return 0;
     }
     for (uint32_t i = 0; i < most; i++) {
         struct absent_message m = take_first(a, f);
@@ -294,6 +295,7 @@ static void recall_of(struct absent *a, struct absent_flow *f, uint32_t most,
     f->out = most;
     f->called_at = r->now;
     letter_put_recall(r->to_activator, recall);
+    return most;
 }
 
 /* What will come by itself goes. */
@@ -379,11 +381,10 @@ static void recall_some(struct absent *a, struct absent_site *s, const struct ab
     uint32_t ready = s->ready_count < RECALL_MOST ? s->ready_count : RECALL_MOST;
     for (; most > 0 && ready > 0; ready--) {
         struct absent_flow *f = list_first(&s->ready, struct absent_flow, in_site);
-        uint32_t part = (most + s->ready_count - 1) / s->ready_count, before = f->count;
+        uint32_t part = (most + s->ready_count - 1) / s->ready_count;
         leave_ready(f);
         age(a, f, wall);
-        recall_of(a, f, part, r);
-        most -= before - f->count;
+        most -= recall_of(a, f, part, r);
         if (is_under_way(a, f)) {
             list_push_back(&s->called, &f->in_site);
         }

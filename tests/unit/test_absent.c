@@ -263,6 +263,31 @@ static void very_many_flows_are_looked_through_by_and_by(void **state)
     end_absent();
 }
 
+/* It is one of very many, so that nobody has looked at it before: the others get no more and no less than the receiver
+ * takes. */
+static void what_has_come_by_itself_is_not_called_back(void **state)
+{
+    enum { FLOWS = 300, MOST = 2000, OWN = 5000, COME = 4000 };
+    begin_absent("source_pool = one max_message_rate = \"1000/s\"");
+    for (uint32_t flow = 1; flow < FLOWS; flow++) {
+        note_of(flow, flow, 1);
+    }
+    for (uint64_t id = FLOWS; id < FLOWS + COME; id++) {
+        sent.message_id = id;
+        absent_note(&absent, &lanes, &sent, FLOWS, now, wall);
+    }
+    note_of(FLOWS + 1, OWN, OWN);
+    uint64_t called = 0;
+    struct recall *r;
+    while ((r = look_again()) != NULL) {
+        called += r->count;
+        recall_free(r);
+    }
+    assert_int_equal(called, MOST);
+    assert_int_equal(absent.count, FLOWS - 1 + OWN - MOST);
+    end_absent();
+}
+
 /* --- turns -------------------------------------------------------------------------------------- */
 
 /* The writer puts what waits longer than a retry where nobody who calls it back would find it. */
@@ -286,6 +311,7 @@ int main(void)
         cmocka_unit_test(a_site_is_called_back_one_time_after_the_other),
         cmocka_unit_test(a_flow_that_is_stuck_keeps_nobody_waiting),
         cmocka_unit_test(very_many_flows_are_looked_through_by_and_by),
+        cmocka_unit_test(what_has_come_by_itself_is_not_called_back),
         cmocka_unit_test(a_turn_is_never_beyond_the_longest_retry),
     };
     rcu_start();
