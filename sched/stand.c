@@ -574,7 +574,8 @@ static void remove_lanes(struct sched *s, const struct party *p)
     }
 }
 
-/* Whoever was served at the party has paid for it at the lanes. */
+/* Whoever was served at the party has paid for it at the lanes: said once of each share, which stands where its tag
+ * says as soon as something of it waits. */
 static void count_lanes(struct sched *s, const struct party *p)
 {
     list_foreach(d, &shared_party_of(p)->members, struct sched_destination, in_party)
@@ -582,8 +583,10 @@ static void count_lanes(struct sched *s, const struct party *p)
         list_foreach(stand, &d->stands, struct stand, in_destination)
         {
             struct share *lanes = stand->at_lanes.share;
-            lanes->start = stand->at_party.share->start;
-            lanes->tag = stand->at_party.share->tag;
+            if (lanes->waiting == 0) {
+                lanes->start = stand->at_party.share->start;
+                lanes->tag = stand->at_party.share->tag;
+            }
             turn_count_share(s, lanes, (int)stand->waiting);
         }
     }

@@ -294,6 +294,37 @@ static void on_hold_nothing_is_asked(void **state)
     shell_close(&h);
 }
 
+/* Flows that were passed over stay behind those that were served meanwhile, also where lanes that one party had for
+ * itself are shared from then on: each has its place there once, however many destinations it waits at. */
+static void a_second_party_finds_those_who_may_not_send(void **state)
+{
+    static struct shell h;
+    start(&h);
+    struct sched_owner *first = h.owner, *second = sched_owner_new(h.sched, &h);
+    h.places['c' - 'a'].servers = "z";
+    h.flow = (struct sched_flow_key){SCHED_NORMAL, 1, 0};
+    shell_send(&h, "aa");
+    h.flow.tenant = 2;
+    h.owner = second;
+    shell_send(&h, "aa");
+    shell_send(&h, "bb");
+    h.flow.tenant = 3;
+    h.owner = NULL;
+    for (int i = 0; i < 12; i++) {
+        shell_send(&h, "aa");
+    }
+    assert_int_equal(shell_run(&h), 9);
+    refuse(&h, first, h.now + USEC_PER_SEC);
+    refuse(&h, second, h.now + USEC_PER_SEC);
+    assert_int_equal(shell_run(&h), 0);
+    shell_send(&h, "cc");
+    assert_int_equal(shell_run(&h), 0); /* the window is full: it has its hosts, and waits with the others */
+    struct sched_destination_view v;
+    assert_true(sched_view_destination(h.sched, SLICE("cc"), &v));
+    assert_int_equal(v.why, SCHED_WHY_WINDOW);
+    shell_close(&h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +335,7 @@ int main(void)
         cmocka_unit_test(mail_that_cannot_go_does_not_bar_what_can),
         cmocka_unit_test(what_waits_too_long_leaves_memory),
         cmocka_unit_test(a_message_changes_its_owner),
+        cmocka_unit_test(a_second_party_finds_those_who_may_not_send),
         cmocka_unit_test(on_hold_nothing_is_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
