@@ -7,7 +7,8 @@
  * weight than any other, whichever destinations it has mail for; where there are more flows than connections,
  * each has them in turn by its weight; and urgent mail has the next one, whoever has the turn at its
  * destination. A class has its floor. Where destinations with different hosts share the lane of a site, the bound
- * of a destination holds there for all of them together, whoever has mail elsewhere and holds connections for it.
+ * of a destination holds there for all of them together, whoever has mail elsewhere and holds connections for it; also
+ * where they have the same hosts, and when one with other hosts comes later.
  *
  * Both may bind: then the bound at a destination holds while it lacks no connection, and again once its window
  * was full. */
@@ -30,6 +31,7 @@
 #define GOES_ON      8 /* recipients */
 #define ELSEWHERE                                                                                  \
     (DESTINATIONS - 1) /* the destination that is not of the site, where most of them are */
+#define LATE (DESTINATIONS - 2) /* the destination that comes when the others have been served for long */
 #define LANE_PLACE DESTINATIONS /* what was given at all destinations of the site */
 #define PLACES     (DESTINATIONS + 1)
 
@@ -82,6 +84,7 @@ struct world {
     uint32_t spans;                /* that a destination was short and is not any more */
     bool checks_held, has_singles; /* the first flow has one message at a time */
     bool is_site;                  /* all destinations but one are of one site */
+    bool has_one_list, has_late;   /* which have the same hosts; but for one, which comes later */
     bool are_scarce; /* some connection may have to end before another one is opened */
     int depth;       /* entries on one connection; 0: one */
     double lead;     /* recipients that whoever rides may be ahead */
@@ -184,7 +187,9 @@ static void resolve(struct world *w, struct sched_destination *d)
 {
     struct slice name = sched_destination_name(d);
     struct sched_server server = {.key_len = 1, .families = 1};
-    server.key[0] = (uint8_t)name.data[0];
+    uint32_t number = (uint32_t)(name.data[0] - 'a');
+    bool has_own = !w->has_one_list || number == ELSEWHERE || (w->has_late && number == LATE);
+    server.key[0] = has_own ? (uint8_t)name.data[0] : 0;
     const struct sched_hosts_result r = {
         .destination = d,
         .resolution = SCHED_RESOLVED,
@@ -289,13 +294,20 @@ static void begin(struct world *w, enum limit what)
     REQUIRE(w->sched != NULL);
 }
 
-static void fill(struct world *w)
+static void fill_one(struct world *w, uint32_t destination)
 {
     for (uint32_t i = w->has_singles; i < w->flow_count; i++) {
-        for (uint32_t d = 0; d < w->destination_count; d++) {
-            for (uint32_t n = 0; n < BACKLOG && (w->flows[i].places >> d & 1) != 0; n++) {
-                submit(w, &w->flows[i], d);
-            }
+        for (uint32_t n = 0; n < BACKLOG && (w->flows[i].places >> destination & 1) != 0; n++) {
+            submit(w, &w->flows[i], destination);
+        }
+    }
+}
+
+static void fill(struct world *w)
+{
+    for (uint32_t d = 0; d < w->destination_count; d++) {
+        if (!w->has_late || d != LATE) {
+            fill_one(w, d);
         }
     }
 }
@@ -314,6 +326,9 @@ static void run(struct world *w)
     uint32_t checks = 0;
     for (uint32_t step = 0; step < STEPS; step++) {
         w->destinations[LANE_PLACE].is_short = step == 0;
+        if (w->has_late && step == STEPS / 2) {
+            fill_one(w, LATE);
+        }
         pull(w);
         if (step == 0) {
             mark_old(w); /* all are taken now */
@@ -443,8 +458,10 @@ static void check_turns(struct world *w, const double *before)
 static void share_site(struct world *w)
 {
     w->flow_count = 2 + draw(w, FLOWS - 1);
+    w->has_one_list = draw(w, 2) == 0;
+    w->has_late = w->has_one_list && draw(w, 2) == 0;
     for (uint32_t i = 0; i < w->flow_count; i++) {
-        uint32_t weight = 1 + draw(w, 10), first = draw(w, ELSEWHERE);
+        uint32_t weight = 1 + draw(w, 10), first = draw(w, w->has_late ? LATE : ELSEWHERE);
         w->flows[i] = (struct flow_model){.key = {SCHED_NORMAL, i, 0},
                                           .weight = weight,
                                           .largest = 1 + draw(w, LARGEST),
