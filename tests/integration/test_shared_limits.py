@@ -392,8 +392,8 @@ def test_servers_that_lost_all(place, servers):
     for daemon in daemons:
         until(lambda: is_joined(daemon, *names), daemon.log)
     until(lambda: 'kept' in str(c.query('orders')), c.log)
-    numbers = {row['number'] for row in a.query('cluster') if row.get('node') in names}
-    assert len(numbers) == 3, a.query('cluster')
+    # Who joins before the others have put their numbers there again may get one of theirs; they take another then.
+    until(lambda: len({row['number'] for row in a.query('cluster') if row.get('node') in names}) == 3, a.log)
     feed(c, names[2], 4000)
     until(lambda: len(counter.lately(1)) == 3, c.log)
     begin = time.monotonic()
