@@ -195,27 +195,44 @@ void turn_count_share(struct sched *s, struct share *share, int change)
     file_anew(s, share);
 }
 
-static void refile(struct sched *s, struct standing *at, bool is_there)
+/* Out of all that is in the order of its first job. */
+static void unfile(struct standing *at)
 {
     struct share *share = at->share;
     if (share == NULL) {
         return;
     }
-    bool is_whose = share->turn->whose == share;
-    if (is_whose) {
+    if (share->turn->whose == share) {
         unready(share->turn);
     }
     shortage_unfile(share);
     if (tree_node_is_linked(&at->in_queue)) {
         tree_remove(&share->queue, &at->in_queue);
     }
+}
+
+static void file(struct sched *s, struct standing *at, bool is_there)
+{
+    struct share *share = at->share;
+    if (share == NULL) {
+        return;
+    }
     if (is_there) {
         tree_insert(&share->queue, &at->in_queue);
     }
-    if (is_whose) {
+    if (share->turn->whose == share) {
         make_ready(share->turn);
     }
     shortage_file(s, share);
+}
+
+/* Both may be in one tree of the flow: none goes into it while the other stands there by a job that was first. */
+static void refile(struct sched *s, struct stand *stand, bool is_at_party, bool is_at_lanes)
+{
+    unfile(&stand->at_party);
+    unfile(&stand->at_lanes);
+    file(s, &stand->at_party, is_at_party);
+    file(s, &stand->at_lanes, is_at_lanes);
 }
 
 /* Jobs are parked there, and nothing of the destination's own bars them. */
@@ -227,15 +244,13 @@ bool turn_is_sought(const struct stand *stand)
 
 void turn_unfile_stand(struct sched *s, struct stand *stand)
 {
-    refile(s, &stand->at_party, false);
-    refile(s, &stand->at_lanes, false);
+    refile(s, stand, false, false);
 }
 
 void turn_file_stand(struct sched *s, struct stand *stand)
 {
     bool is_sought = turn_is_sought(stand);
-    refile(s, &stand->at_party, is_sought);
-    refile(s, &stand->at_lanes, is_sought && shares_lanes(stand->destination->party));
+    refile(s, stand, is_sought, is_sought && shares_lanes(stand->destination->party));
 }
 
 void turn_count_waiting(struct sched *s, const struct peer *p, int change)

@@ -281,6 +281,43 @@ static void a_window_is_remembered(void **state)
     }
 }
 
+/* A flow that has been told that one party lacks a slot is told the same of the lanes when a second one comes; and its
+ * message may go while both wait. */
+static void a_message_goes_while_two_parties_lack_a_slot(void **state)
+{
+    static struct shell h;
+    const struct sched_reason reason = {"4.0.0", "taken away"};
+    shell_init(&h);
+    h.config.process_limit = 3;
+    h.config.initial_destination_concurrency = h.config.destination_concurrency_limit = 1;
+    h.places['c' - 'a'].servers = "z";
+    h.places['d' - 'a'].site = "t";
+    h.places['e' - 'a'].site = "u";
+    shell_open(&h);
+    h.flow.tenant = 1;
+    shell_send(&h, "dd");
+    h.flow.tenant = 2;
+    const char *const names[] = {"ee", "ee", "aa", "aa", "bb"};
+    for (int i = 0; i < 5; i++) {
+        shell_send(&h, names[i]);
+    }
+    assert_int_equal(shell_run(&h), 3); /* the others were looked at: the windows are full */
+    h.config.process_limit = 1;
+    assert_int_equal(sched_reconfigure(h.sched, &h.config, h.now), 0);
+    shell_report(&h, 1, SCHED_POSITIVE, false);
+    shell_report(&h, 2, SCHED_POSITIVE, false);
+    assert_int_equal(shell_run(&h), 0);
+    shell_send(&h, "cc");
+    assert_int_equal(shell_run(&h), 0);
+    sched_withdraw(h.sched, 5, SLICE(""), &reason, h.now); /* the first one at both */
+    shell_check(&h);
+    assert_int_equal(shell_run(&h), 0);
+    shell_report(&h, 0, SCHED_POSITIVE, false);
+    assert_int_equal(shell_run(&h), 1);
+    assert_int_equal(shell_letter(&h, 3), 'e');
+    shell_close(&h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -294,6 +331,7 @@ int main(void)
         cmocka_unit_test(the_limit_of_a_site_bounds_its_connections),
         cmocka_unit_test(a_site_has_options_of_its_own),
         cmocka_unit_test(a_window_is_remembered),
+        cmocka_unit_test(a_message_goes_while_two_parties_lack_a_slot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
