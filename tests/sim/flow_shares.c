@@ -31,7 +31,8 @@
 #define GOES_ON      8 /* recipients */
 #define ELSEWHERE                                                                                  \
     (DESTINATIONS - 1) /* the destination that is not of the site, where most of them are */
-#define LATE (DESTINATIONS - 2) /* the destination that comes when the others have been served for long */
+#define LATE                                                                                       \
+    (DESTINATIONS - 2) /* the destination that comes when the others have been served for long */
 #define LANE_PLACE DESTINATIONS /* what was given at all destinations of the site */
 #define PLACES     (DESTINATIONS + 1)
 

@@ -318,7 +318,7 @@ static void a_second_party_finds_those_who_may_not_send(void **state)
     refuse(&h, second, h.now + USEC_PER_SEC);
     assert_int_equal(shell_run(&h), 0);
     shell_send(&h, "cc");
-    assert_int_equal(shell_run(&h), 0); /* the window is full: it has its hosts, and waits with the others */
+    assert_int_equal(shell_run(&h), 0); /* the window is full: it waits with the others */
     struct sched_destination_view v;
     assert_true(sched_view_destination(h.sched, SLICE("cc"), &v));
     assert_int_equal(v.why, SCHED_WHY_WINDOW);
