@@ -579,7 +579,8 @@ def test_blind_watch(nats, place):
         b.wait_events('Reaction', reaction='closed', cause='cluster', count=count)
         with contextlib.closing(NatsClient(nats.servers[0])) as client:
             for consumer in client.request('$JS.API.CONSUMER.NAMES.KV_sluice_sites')['consumers']:
-                assert client.request(f'$JS.API.CONSUMER.DELETE.KV_sluice_sites.{consumer}').get('success')
+                done = client.request(f'$JS.API.CONSUMER.DELETE.KV_sluice_sites.{consumer}')
+                assert done.get('success') or done['error']['code'] == 404, done  # one may have ended by itself
         assert a.command('lanes', 'open', site).returncode == 0
         begin = time.monotonic()
         b.wait_events('Reaction', reaction='opened', cause='cluster', count=count, patience=30)
