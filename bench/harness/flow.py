@@ -398,7 +398,17 @@ def outcome(name, setting, figures, used, numbers, others, meter):
         run['timeline'] = courses[0]
         for course in courses[1:]:
             run['timeline']['destinations'].update(course['destinations'])
+        level(run['timeline']['destinations'].values())
     return run
+
+
+def level(courses):
+    """Of receivers that did not end in the same interval: nothing happens in what a shorter one lacks."""
+    most = max((len(course['messages']) for course in courses), default=0)
+    for course in courses:
+        for key, series in course.items():
+            nothing = 0 if key in ('messages', 'open', 'deferred') else None
+            series.extend([nothing] * (most - len(series)))
 
 
 def places(name, setting):

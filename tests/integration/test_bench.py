@@ -59,6 +59,13 @@ def bench(folder, workload, *options):
         return json.load(file)
 
 
+def test_receivers_that_end_apart_have_courses_of_one_length():
+    short, long = ({key: [1] * count for key in (*flow.SERIES, 'window')} for count in (2, 3))
+    flow.level([short, long])
+    assert short['messages'] == [1, 1, 0] and short['latency_p50'] == short['window'] == [1, 1, None]
+    assert {len(series) for course in (short, long) for series in course.values()} == {3}
+
+
 @pytest.mark.parametrize('workload', SMALL)
 def test_workload(place, workload):
     options, recipients = SMALL[workload]
