@@ -54,8 +54,11 @@ static unsigned kinds_of_list(struct spool_txn *t, struct slice first, struct pl
     for (size_t i = 0; i < sizeof(behind); i++) {
         struct slice found;
         next->bytes[list_len + 1] = behind[i];
-        if (key_from(t, slice_make(next->bytes, next->len), &found) == 0 && found.len > list_len &&
-            memcmp(found.data, next->bytes, list_len + 1) == 0) {
+        int r = key_from(t, slice_make(next->bytes, next->len), &found);
+        if (r != 0 && r != ERR_MISSING) {
+            return SPOOL_SUPPRESS_KINDS_ALL; /* what cannot be read may be of any kind */
+        }
+        if (r == 0 && found.len > list_len && memcmp(found.data, next->bytes, list_len + 1) == 0) {
             kinds |= spool_suppress_kind(found);
         }
     }
