@@ -13,6 +13,7 @@
  * when a node died or stepped down. The same runs must find each of the rules broken that are switched
  * off one by one. */
 #include "engine/cluster/adoption.h"
+#include "tests/chance.h"
 #include "tests/sim/require.h"
 
 #include <string.h>
@@ -151,10 +152,7 @@ static struct {
 
 static unsigned draw(unsigned below)
 {
-    w.chance ^= w.chance << 13;
-    w.chance ^= w.chance >> 7;
-    w.chance ^= w.chance << 17;
-    return (unsigned)(w.chance % below);
+    return (unsigned)(chance_next(&w.chance) % below);
 }
 
 static set bit(uint64_t id)

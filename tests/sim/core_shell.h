@@ -2,6 +2,8 @@
 #ifndef TESTS_SIM_CORE_SHELL_H
 #define TESTS_SIM_CORE_SHELL_H
 
+#include "tests/chance.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -9,10 +11,7 @@
 /* Below `below`, by the state of an xorshift generator, which is never 0. */
 static inline uint32_t core_shell_draw(uint64_t *random, uint32_t below)
 {
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    return (uint32_t)(*random >> 33) % below;
+    return (uint32_t)(chance_next(random) >> 33) % below;
 }
 
 /* The core's hooks for memory; ctx is not looked at. */

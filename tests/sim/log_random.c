@@ -11,6 +11,7 @@
  * acknowledging what the server says of a single frame, and reading every frame of a node as one
  * that counts. */
 #include "engine/cluster/log_prefix.h"
+#include "tests/chance.h"
 #include "tests/sim/require.h"
 
 #include <string.h>
@@ -53,10 +54,7 @@ static struct {
 
 static unsigned draw(struct world *w, unsigned below)
 {
-    w->chance ^= w->chance << 13;
-    w->chance ^= w->chance >> 7;
-    w->chance ^= w->chance << 17;
-    return (unsigned)(w->chance % below);
+    return (unsigned)(chance_next(&w->chance) % below);
 }
 
 static void put(struct world *w, const struct request *r)

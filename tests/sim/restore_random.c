@@ -15,6 +15,7 @@
 #include "engine/spool/spool_change.h"
 #include "engine/spool/spool_retold.h"
 #include "engine/spool/spool_store.h"
+#include "tests/chance.h"
 #include "tests/sim/require.h"
 
 #include <string.h>
@@ -60,10 +61,7 @@ static struct {
 
 static unsigned draw(unsigned below)
 {
-    w.chance ^= w.chance << 13;
-    w.chance ^= w.chance >> 7;
-    w.chance ^= w.chance << 17;
-    return (unsigned)(w.chance % below);
+    return (unsigned)(chance_next(&w.chance) % below);
 }
 
 static void must_hold(bool holds, const char *what)

@@ -20,6 +20,7 @@
  *
  * Checked here from the order of selections alone, for every job and every preemption. */
 #include "sched/sched.h"
+#include "tests/chance.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -67,10 +68,7 @@ static char names[DOMAINS][NAME_BYTES];
 
 static unsigned take(struct inflation *t, unsigned below)
 {
-    t->random ^= t->random << 13;
-    t->random ^= t->random >> 7;
-    t->random ^= t->random << 17;
-    return (unsigned)((t->random >> 16) % below);
+    return (unsigned)((chance_next(&t->random) >> 16) % below);
 }
 
 static void *allocate(void *ctx, size_t size)

@@ -1,4 +1,5 @@
 /* Random operations on the scheduler core. usage: sched_random [SEED [RUNS]] */
+#include "tests/chance.h"
 #include "tests/sim/sched_driver.h"
 
 #include <stdio.h>
@@ -10,14 +11,6 @@
 #define RUNS 3500
 #endif
 
-static uint64_t next(uint64_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
 int main(int argc, char **argv)
 {
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
@@ -26,9 +19,9 @@ int main(int argc, char **argv)
     for (uint64_t run = 0; run < runs; run++) {
         uint8_t data[2000];
         uint64_t state = (seed + run) * UINT64_C(0x9e3779b97f4a7c15) | 1;
-        size_t size = 40 + next(&state) % (sizeof(data) - 40);
+        size_t size = 40 + chance_next(&state) % (sizeof(data) - 40);
         for (size_t i = 0; i < size; i++) {
-            data[i] = (uint8_t)(next(&state) >> 32);
+            data[i] = (uint8_t)(chance_next(&state) >> 32);
         }
         if (run % 1000 == 0) {
             (void)printf("seed %llu\n", (unsigned long long)(seed + run));

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "engine/spool/spool_record.h"
+#include "tests/chance.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -46,10 +47,7 @@ void model_copy(struct model *to, const struct model *from)
 
 uint64_t model_random(struct model *m, uint64_t below)
 {
-    m->random ^= m->random << 13;
-    m->random ^= m->random >> 7;
-    m->random ^= m->random << 17;
-    return (m->random >> 11) % below;
+    return (chance_next(&m->random) >> 11) % below;
 }
 
 /* --- contents --------------------------------------------------------------------------------- */

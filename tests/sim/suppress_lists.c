@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "engine/spool/spool_store.h"
 #include "engine/spool/spool_suppress.h"
+#include "tests/chance.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -62,10 +63,7 @@ static uint64_t state = 88172645463325252u;
 
 static uint64_t draw(uint64_t below)
 {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state % below;
+    return chance_next(&state) % below;
 }
 
 /* The numbers 0..count-1, in their order or in a random one. */

@@ -6,6 +6,7 @@
 #include "base/rcu.h"
 #include "base/thread.h"
 #include "sched/sched.h"
+#include "tests/chance.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -152,10 +153,7 @@ struct owner {
 
 static uint32_t pick(struct owner *o, uint32_t below)
 {
-    o->random ^= o->random << 13;
-    o->random ^= o->random >> 7;
-    o->random ^= o->random << 17;
-    return (uint32_t)((o->random >> 32) % below);
+    return (uint32_t)((chance_next(&o->random) >> 32) % below);
 }
 
 static void submit(struct owner *o)

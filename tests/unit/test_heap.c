@@ -1,4 +1,5 @@
 #include "base/heap.h"
+#include "tests/chance.h"
 #include "tests/unit/unit.h"
 
 #include <errno.h>
@@ -6,14 +7,6 @@
 #include <string.h>
 
 #define NODES 500
-
-static uint64_t next_random(uint64_t *seed)
-{
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 7;
-    *seed ^= *seed << 17;
-    return *seed;
-}
 
 static void check(const struct heap *h)
 {
@@ -52,9 +45,9 @@ static void matches_a_linear_search(void **state)
     uint64_t seed = 20240229;
     uint32_t count = 0;
     for (int round = 0; round < 6000; round++) {
-        struct heap_node *node = &nodes[next_random(&seed) % NODES];
-        int64_t key = (int64_t)(next_random(&seed) % 100) - 50;
-        uint64_t what = next_random(&seed) % 8;
+        struct heap_node *node = &nodes[chance_next(&seed) % NODES];
+        int64_t key = (int64_t)(chance_next(&seed) % 100) - 50;
+        uint64_t what = chance_next(&seed) % 8;
         if (node->position == 0) {
             assert_int_equal(heap_insert(&h, node, key), 0);
             count++;

@@ -1,6 +1,7 @@
 /* Latencies of one among many destinations: the same answers as the whole histogram. */
 #include "base/histogram.h"
 #include "bench/tool/latency.h"
+#include "tests/chance.h"
 #include "tests/unit/unit.h"
 
 static void check_equal(const struct latency *l, const struct histogram *h)
@@ -22,9 +23,7 @@ static void test_as_the_histogram(void **state)
     (void)state;
     check_equal(&all, &h);
     for (int i = 0; i < 20000; i++) {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
+        (void)chance_next(&x);
         usec_t value = (usec_t)(x >> (20 + x % 43)); /* of all sizes, beyond the scale too */
         latency_add(&all, value);
         latency_add(&parts[i & 1], value);

@@ -1,6 +1,7 @@
 /* Liveness, leases, and that no node is taken over while it holds itself for alive, as long as no
  * clock runs a third faster than another. */
 #include "engine/cluster/member.h"
+#include "tests/chance.h"
 #include "tests/unit/unit.h"
 
 #define SECOND USEC_PER_SEC
@@ -102,10 +103,7 @@ static uint64_t chance = 88172645463325252U;
 
 static usec_t draw(usec_t below)
 {
-    chance ^= chance << 13;
-    chance ^= chance >> 7;
-    chance ^= chance << 17;
-    return (usec_t)(chance % (uint64_t)below);
+    return (usec_t)(chance_next(&chance) % (uint64_t)below);
 }
 
 /* One of two keys of a bucket that keeps the last value of each. */

@@ -6,6 +6,7 @@
 #include "engine/spool/spool_change.h"
 #include "engine/spool/spool_env.h"
 #include "engine/spool/spool_signing.h"
+#include "tests/chance.h"
 #include "tests/unit/unit.h"
 
 #include <stdio.h>
@@ -43,10 +44,7 @@ static bool has_journal;
 
 static uint64_t pick(uint64_t below)
 {
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    seed ^= seed << 17;
-    return seed % below;
+    return chance_next(&seed) % below;
 }
 
 static void keep(void *ctx, const struct spool_change *c)
