@@ -188,9 +188,9 @@ struct spool_reader {
     uint64_t suppress_seen; /* spool_suppress_changes when the pass began */
     MDB_cursor *scan[SPOOL_CLASS_COUNT];
     bool scan_is_renewed[SPOOL_CLASS_COUNT];
-    uint8_t
-        resident; /* of the messages that were to be read ahead, those in a row that were in memory */
-    uint8_t unasked;                           /* since then, as often it was not asked for any */
+    /* Of messages that were to be read ahead: how many in a row were in memory, and how often since then
+     * nobody looked whether one was. */
+    uint8_t resident, unasked;
     MDB_cursor *walk[SPOOL_WALK_CURSOR_COUNT]; /* NULL until used; renewed by each walk */
     /* Message records and chunks that passed their checksum: they never change, and a slow peer
      * has its chunk looked up in many passes. part: chunk + 1; 0 = the message record. */
