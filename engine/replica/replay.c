@@ -198,8 +198,7 @@ int replay_frame(struct replay *r, struct slice bytes)
 static int pass_ids_over(struct replay *r)
 {
     int err = r->greatest == 0 || r->txn != NULL ? 0 : spool_begin(r->store, &r->txn);
-    return r->greatest == 0 || err != 0 ? err
-                                        : spool_reserve_ids(r->txn, r->greatest + id_gap);
+    return r->greatest == 0 || err != 0 ? err : spool_reserve_ids(r->txn, r->greatest + id_gap);
 }
 
 int replay_end(struct replay *r)

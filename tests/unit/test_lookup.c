@@ -51,7 +51,8 @@ static struct dns_config config(void)
     dns_config_defaults(&config);
     config.servers = servers;
     config.server_count = 1;
-    config.query_timeout = USEC_PER_SEC; /* a busy machine may keep the answer to itself for a while */
+    /* A busy machine may keep the answer to itself for a while. */
+    config.query_timeout = USEC_PER_SEC;
     config.query_tries = 1;
     return config;
 }
