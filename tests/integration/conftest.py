@@ -1,4 +1,5 @@
 """Fixtures: every daemon and peer of a test has its own folder and addresses and ends with it."""
+import contextlib
 import itertools
 import os
 import shutil
@@ -13,6 +14,17 @@ sys.path += [os.path.join(HERE, '../../bench', room) for room in ('', 'harness',
 
 from support.daemon import BUILD, PROGRAM, Sluice  # noqa: E402
 from support.receiver import Receiver  # noqa: E402
+from support.stutter import steady  # noqa: E402
+
+
+def pytest_configure(config):
+    config.addinivalue_line('markers', 'steady: no daemon stutters in this test (support/stutter.py)')
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item, nextitem):
+    with steady() if item.get_closest_marker('steady') else contextlib.nullcontext():
+        yield
 
 
 @pytest.hookimpl(hookwrapper=True)

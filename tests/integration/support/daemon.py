@@ -1,10 +1,12 @@
-"""The daemon under test: its configuration, its life, its event log, its commands."""
+"""The daemon under test: its configuration, its life, its event log, its commands. With SLUICE_STUTTER=SEED it stands
+still again and again (support/stutter.py)."""
 import json
 import os
 import signal
 import subprocess
 
 from support.address import free_port
+from support.stutter import Process
 from support.wait import PATIENCE, until
 
 BUILD = os.path.abspath(os.environ.get('SLUICE_BUILD') or os.path.join(
@@ -129,7 +131,7 @@ class Sluice:
         assert self.process is None
         with open(self.log_path, 'ab') as log:
             self._log_start = log.tell()
-            self.process = subprocess.Popen(
+            self.process = Process(
                 [PROGRAM, 'run', '-c', self.config_path], stdin=subprocess.DEVNULL, stdout=log,
                 stderr=log, cwd=self.folder, env={**os.environ, **self.env})
         if wait:
