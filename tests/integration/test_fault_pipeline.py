@@ -11,12 +11,14 @@ follows it. It is met in clear, inside TLS, behind AUTH and through a proxy, and
 each of these."""
 import pytest
 
+from support.api import ask
 from support.certificate import server_context
 from support.client import Client, message
 from support.daemon import status_of
 from support.net import Net
 from support.peer import MARK
 from support.proxy import SocksProxy
+from support.reloading import reload
 from support.wait import until
 
 WARM = 30            # messages that show the depth
@@ -165,7 +167,7 @@ class Stage:
         usual = {'pipeline_depth': 16, 'initial_destination_concurrency': 1,
                  'destination_concurrency_limit': 1, 'inet_protocols': 'ipv4',
                  'smtp_connection_cache_time_limit': '60s'}
-        usual.update({f'smtp_{step}_timeout': '3s' for step in (
+        usual.update({f'smtp_{step}_timeout': '10s' for step in (
             'mail', 'rcpt', 'data_init', 'data_xfer', 'data_done', 'rset')})
         special = {'plain': {}, 'tls': {'smtp_tls_security_level': 'encrypt'},
                    'auth': {'smtp_auth_user': 'user', 'smtp_auth_password_file': password,
@@ -199,10 +201,23 @@ class Stage:
         except AssertionError:
             pass  # the case's own test says what is missing
 
+    def hold(self, is_on):
+        for options in self.daemon.transports.values():
+            options['hold'] = is_on
+        reload(self.daemon)
+
+    def todo(self):
+        return sum(row.get('todo', 0) for row in ask(self.daemon, '/v1/destinations', limit=1000)[1])
+
     def play(self):
         met = self.send(lambda _: WAITING, HANDSHAKE_CASES)
         self.wait_final(met + self.send(lambda _: [f'w{number}' for number in range(WARM)]))
-        self.wait_final(self.send(lambda name: ['z', *CASES[name][2]]))
+        # All of a flight is there before any of it goes: a connection that falls idle meanwhile would begin with one alone.
+        self.hold(True)
+        flights = self.send(lambda name: ['z', *CASES[name][2]])
+        until(lambda: self.todo() == len(flights), lambda: f'{len(flights)} wait for their servers, {self.todo()} do')
+        self.hold(False)
+        self.wait_final(flights)
         self.wait_final(self.send(lambda _: [f'l{number}' for number in range(LATER)]))
         return self
 
