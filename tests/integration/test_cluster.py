@@ -18,7 +18,7 @@ from support import api
 from support.client import message, submit
 from support.daemon import BUILD, PROGRAM
 from support.nats import CutWire, NatsClient, NatsCluster, section
-from support.wait import until
+from support.wait import PATIENCE, until
 
 
 @pytest.fixture(scope='module')
@@ -43,7 +43,7 @@ def states(daemon):
     return {row['node']: row['state'] for row in daemon.query('cluster') if 'state' in row}
 
 
-def wait_states(daemon, patience=30, **wanted):
+def wait_states(daemon, patience=PATIENCE, **wanted):
     until(lambda: wanted.items() <= states(daemon).items(),
           lambda: f'{wanted}: {states(daemon)}\n{daemon.log()[-2000:]}', patience)
 
@@ -53,8 +53,12 @@ def time_of(event):
 
 
 def threads(daemon):
-    task = f'/proc/{daemon.process.pid}/task'
-    return sorted(open(f'{task}/{tid}/comm', encoding='utf-8').read().strip() for tid in os.listdir(task))
+    task, names = f'/proc/{daemon.process.pid}/task', []
+    for tid in os.listdir(task):
+        with contextlib.suppress(OSError):  # it has ended
+            with open(f'{task}/{tid}/comm', encoding='utf-8') as name:
+                names.append(name.read().strip())
+    return sorted(names)
 
 
 def mapped(daemon):
@@ -148,17 +152,17 @@ def test_numbers(nats, nodes):
     assert last.stop() == 0
     last.start()
     wait_states(last, **{name: 'alive' for name in names})
-    assert numbers(last)[names[3]] == had[names[3]]
+    assert until(lambda: numbers(last)[names[3]], last.log) == had[names[3]]
 
     # What is no such value costs nobody his number, and only a new node has none.
     with contextlib.closing(NatsClient(nats.servers[0])) as client:
         for value in (b'', b'\0\1', b'{"format":9}', b'[' * 10000):
-            client.put('sluice_nodes', 'all/numbers', value)
-        client.settle()
+            client.keep('sluice_nodes', 'all/numbers', value)
         new = nodes('number-new').start()
         wait_states(new, **{name: 'alive' for name in names})
         wait_states(first, **{'number-new': 'alive'})
-        assert 'all/numbers' in new.log() and numbers(first)['number-new'] is None
+        new.wait_log('all/numbers')
+        assert numbers(first)['number-new'] is None
         assert {name: numbers(first)[name] for name in names} == had
         # Written anew by who may: the new node gets one, the others keep theirs.
         sound = {'format': 1, 'next': 500, 'nodes': {name: had[name] for name in names[:2]}}
@@ -331,7 +335,9 @@ class OrderWorld:
         there = [row['domain'] for row in orders(self.daemons[name])]
         if there:
             domain = self.rng.choice(there)
-            assert self.daemons[name].command('resume', '--domain', domain).returncode == 0
+            done = self.daemons[name].command('resume', '--domain', domain)
+            # Another node may have told it meanwhile that this one is lifted.
+            assert done.returncode == 0 or (done.returncode == os.EX_NOINPUT and domain in self.lifted), done
             self.lifted.add(domain)
             self.recent.setdefault(name, set()).add(domain)
             self.log.append(f'lift {domain} at {name}')
@@ -415,9 +421,9 @@ def test_orders_random(place, tmp_path):
 def test_metrics(nodes):
     a = nodes('metrics').start()
     wait_states(a, metrics='alive')
-    text = api.get(a, '/metrics').body.decode()
-    assert re.search(r'^sluice_cluster_joined 1$', text, re.M), text[-2000:]
-    assert re.search(r'^sluice_cluster_puts_total [1-9]', text, re.M)
+    # What is put is seen by its watch before it is counted.
+    until(lambda: re.search(r'^sluice_cluster_joined 1$.*^sluice_cluster_puts_total [1-9]', api.get(a, '/metrics').body.decode(),
+                            re.M | re.S), lambda: api.get(a, '/metrics').body.decode()[-2000:])
 
 
 def told(daemon, name):
@@ -436,7 +442,8 @@ def test_standing_still(nodes):
     wait_states(b, still='late', awake='alive')
     # What it said last still counts, and who has not said so of late is named.
     row, end = told(b, 'still')
-    assert 'node still is late' in b.log() and row['messages'] == 0 and 'still' in end['absent'] and 'awake' not in end['absent']
+    b.wait_log('node still is late')
+    assert row['messages'] == 0 and 'still' in end['absent'] and 'awake' not in end['absent']
     a.signal(signal.SIGCONT)
     wait_states(b, still='alive', awake='alive')
     wait_states(a, still='alive', awake='alive')
@@ -515,7 +522,7 @@ def test_lesson(nats, place, report_table):
     receiver = place.receiver(answers=answers)
     settings = {'routes': {'*': ('smtp', receiver.nexthop)},
                 'sources': {'s1': {'address': '127.0.0.11'}, 's2': {'address': '127.0.0.12'}},
-                'pools': {'all': {'sources': ['s1', 's2']}}, 'transports': {'smtp': {'source_pool': 'all'}}}
+                'pools': {'all': {'sources': ['s1', 's2']}}, 'transports': {'smtp': {'source_pool': 'all', 'smtp_connection_cache_time_limit': '60s'}}}
     a, b = (place.sluice(cluster=section(name, nats), **settings) for name in ('teacher', 'pupil'))
     wait_states(a, teacher='alive', pupil='alive')
     wait_states(b, teacher='alive', pupil='alive')
@@ -526,8 +533,9 @@ def test_lesson(nats, place, report_table):
     learned = a.wait_event('Reaction', reaction='closed', source='s1')
     [told] = b.wait_events('Reaction', reaction='closed', source='s1')
     assert told['cause'] == 'cluster' and 'zen.test' in told['text'] and learned['cause'] != 'cluster'
-    lane = {row['source']: row for row in b.query('lanes') if 'source' in row}['s1']
-    assert lane['state'] == 'closed' and 'zen.test' in lane['closed']['text'], lane
+    lane = lambda: {row.get('source'): row for row in b.query('lanes')}.get('s1', {})
+    until(lambda: lane().get('state') == 'closed', lambda: f'{lane()}')
+    assert 'zen.test' in lane()['closed']['text'], lane()
     receiver.wait(4)
     submit(b, 'a@a.test', ['b@x.test'], message())
     receiver.wait(5)
@@ -548,8 +556,9 @@ def test_lesson(nats, place, report_table):
         taker.wait_events('Reaction', reaction='opened', source='s2', cause='cluster', count=number // 2 + 1)
     assert a.command('lanes', 'pace', site, '7/s', '--source', 's2').returncode == 0
     b.wait_event('Reaction', reaction='paced', source='s2', cause='cluster', value=7)
-    for _ in range(3):
-        submit(a, 'full@a.test', ['c@x.test'], message())
+    for n in range(3):  # one after the other, so that they share a connection
+        submit(a, 'full@a.test', [f'c{n}@x.test'], message())
+        until(lambda: a.results(f'c{n}@x.test'), a.log)
     b.wait_event('Reaction', reaction='session', source='s2', cause='cluster')
     spans.sort()
     report_table('what one node learns, at another', f'{len(spans)} closures, ms until they hold there: '
@@ -721,7 +730,7 @@ def test_check(nats, nodes, place):
         old.start()
         old.wait_log('2.12 is the oldest that will do; this node stays alone')
         assert states(old) == {}
-        assert 'oldest' in api.ask(old, '/v1/cluster')[1][-1]['refusal']
+        until(lambda: 'oldest' in api.ask(old, '/v1/cluster')[1][-1].get('refusal', ''), old.log)
 
     cases = [
         ({'log': True, 'max_bytes': '1M'}, 78, r'sluice\.conf:\d+: max_bytes: '),
@@ -760,7 +769,8 @@ def test_not_let_in(place, tmp_path):
             assert code == 78 and 'does not let this node in' in text and said in text, text
             daemon.start()
             daemon.wait_log('does not let this node in')
-            assert said in daemon.log() and said in api.ask(daemon, '/v1/cluster')[1][-1]['refusal']
+            assert said in daemon.log()
+            until(lambda: said in api.ask(daemon, '/v1/cluster')[1][-1].get('refusal', ''), daemon.log)
             assert said.encode() in daemon.command('cluster').stderr
             assert daemon.stop() == 0
         daemon = place.sluice(cluster={**section('n', nats), 'servers': [right]})

@@ -80,6 +80,14 @@ class Nodes:
             return b'is missing' not in answer.stderr and answer
         return until(done, lambda: f'an answer of all:\n{daemon.log()[-3000:]}')
 
+    @staticmethod
+    def command_of(name, daemon, *args):
+        """Of that node, when it answered in time."""
+        def done():
+            answer = daemon.command(*args, '--node', name)
+            return b'no answer within' not in answer.stderr and answer
+        return until(done, lambda: f'an answer of {name}:\n{daemon.log()[-3000:]}')
+
 
 def in_time(ask, *args, **params):
     """(status, objects) of a request to other nodes, when none of them answered too late"""
@@ -111,7 +119,7 @@ def test_counts(nodes):
     assert text.returncode == 0 and b'22 recipients in 22 messages of 3 nodes' in text.stdout, text
     assert [line.split()[:3] for line in text.stdout.decode().splitlines()[1:4]] == \
         [['va', 'acme', '5'], ['va', 'globex', '2'], ['vb', 'globex', '4']], text.stdout
-    one = nodes.a.command('counts', '--by', 'tenant', '--node', 'vc')
+    one = nodes.command_of('vc', nodes.a, 'counts', '--by', 'tenant')
     assert b'8 recipients in 8 messages, counted' in one.stdout, one
 
 
@@ -147,7 +155,7 @@ def test_one_message(nodes):
     assert status == 200 and only['node'] == 'vc' and only['tenant'] == 'acme'
     shown = nodes.command(nodes.b, 'why', wanted)
     assert shown.returncode == 0 and b'node vc\nmessage ' + wanted.encode() in shown.stdout, shown
-    shown = nodes.b.command('message', wanted, '--node', 'vc')
+    shown = nodes.command_of('vc', nodes.b, 'message', wanted)
     assert shown.returncode == 0 and shown.stdout.startswith(b'id '), shown
 
 
@@ -172,7 +180,7 @@ def test_all_reading(nodes):
     assert sum(row['recipients'] for row in top['ages']) == 22 and len(top['queue']) == 3
     text = nodes.command(nodes.b, 'top', '--once').stdout.decode()
     assert re.search(r'^globex +4 .* vb *$', text, re.M) and text.startswith('sluice'), text
-    assert nodes.b.command('top', '--once', '--node', 'vc').stdout.count(b'held.test') >= 1
+    assert nodes.command_of('vc', nodes.b, 'top', '--once').stdout.count(b'held.test') >= 1
     statuses, _ = nodes.gathered(nodes.c, '/v1/status')
     assert [(row['node'], row['messages']) for row in statuses] == [('va', 7), ('vb', 7), ('vc', 8)]
 
@@ -496,7 +504,7 @@ def test_absent(nodes):
 
     status, [answer] = api.ask(nodes.a, f'/v1/messages/{"f" * 16}', nodes='all')
     assert status == 503 and 'vc' in answer['error'], answer  # it may be there
-    done = nodes.a.command('counts', '--all-nodes')
+    done = until(lambda: (done := nodes.a.command('counts', '--all-nodes')) and b'node vb' not in done.stderr and done, nodes.a.log)
     assert done.returncode == 75 and b'node vc is missing: ' in done.stderr, done
     assert b'14 recipients in 14 messages of 2 nodes; others are missing' in done.stdout, done
     assert nodes.b.stop() == 0

@@ -210,6 +210,11 @@ class NatsClient:
         """Whatever the value is; it is in the bucket some time after the next settle()."""
         self.socket.sendall(f'PUB $KV.{bucket}.{key} {len(value)}\r\n'.encode() + value + b'\r\n')
 
+    def keep(self, bucket, key, value):
+        """As put(), and it is in the bucket when this returns."""
+        answer = self.request(f'$KV.{bucket}.{key}', value)
+        assert 'seq' in answer, answer
+
     def publish(self, subject, data, headers=''):
         """headers: lines, each with CRLF"""
         head = f'NATS/1.0\r\n{headers}\r\n'.encode()
