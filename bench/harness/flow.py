@@ -211,7 +211,8 @@ class Meter:
             found['figures'] = {'cpu_us': cpu / count * 1e6,
                                 'memory_mb': self.memory.peak_bytes / 1e6}
         if self.subject.is_seen:
-            found['foreign'] = (busy - cpu - tools) / elapsed / os.cpu_count()
+            # Ticks are coarse: others who have all of a processor seem to have a little more.
+            found['foreign'] = min((busy - cpu - tools) / elapsed / os.cpu_count(), 1)
         if self.subject.pid is not None:
             found['threads'] = {name: round(seconds - before['threads'].get(name, 0), 3)
                                 for name, seconds in now['threads'].items()}
