@@ -596,6 +596,24 @@ TASKS = [
 ]
 
 
+READING = re.compile(r'sluice (counts|destinations|events|explain|messages?|orders|responses|sources|status|suppressions|tenants|'
+                     r'top|trace|why)\b|sluice lanes (?!open|close)|(cat|curl|head) ')
+
+
+def say(scene, command, promised):
+    """What it prints. What the command before it has done may be seen a moment later; only commands that change
+    nothing are given again."""
+    def look():
+        code, said = scene.run(command)
+        assert code == 0, (command, code, said)
+        return said, [word for word in promised if word not in said]
+    if READING.match(command):
+        return until(lambda: (seen := look())[1] == [] and seen, lambda: f'{promised} from {command}: {look()}')[0]
+    said, missing = look()
+    assert not missing, (command, missing, said)
+    return said
+
+
 def perform(scene, task):
     """The task as Markdown. Fails when a command does, or does not say what it should."""
     text = f'\n## {task.question}\n\n'
@@ -604,10 +622,7 @@ def perform(scene, task):
     if task.before is not None:
         task.before(scene)
     for command, promised, *after in task.commands:
-        code, said = scene.run(command)
-        assert code == 0, (command, code, said)
-        missing = [word for word in promised if word not in said]
-        assert not missing, (command, missing, said)
+        said = say(scene, command, promised)
         shown = scene.fill_in(command).replace(scene.daemon.config_path, CONFIG)
         line = f'$ {shown.replace(scene.csv, ACCOUNTING).replace(scene.rules, RULES).replace(scene.tokens, TOKENS).replace(scene.key, KEY)}'
         text += '```\n' + '\n'.join(filter(None, [line, scene.shown(said, 60 if ' top' in command else LINES_MAX)])) + '\n```\n\n'

@@ -4,6 +4,7 @@ import datetime
 
 import pytest
 
+from support.address import free_port
 from support.certificate import server_context
 from support.client import message, submit
 from support.daemon import status_of
@@ -138,7 +139,7 @@ def check_bounce(daemon, bounces, event, recipient):
 
 def test_refused_port_is_tried_again(place):
     """Nobody listens at first; then somebody does."""
-    peer = Peer('accept')
+    peer = Peer('accept', port=free_port())  # which nobody else takes meanwhile
     peer.close()
     daemon = place.sluice(routes={'*': ('smtp', peer.nexthop)})
     submit(daemon, 'a@a.test', ['x@x.test'], message())

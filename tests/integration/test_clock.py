@@ -160,7 +160,8 @@ def test_steps_of_a_day(place):
     clock.set(0)
     for who in ('before', 'later', 'later-of-tomorrow', 'later-of-yesterday'):
         daemon.wait_event('Delivery', f'{who}@x.test')
-    assert [m['state'] for m in daemon.query('messages')] == ['suspended', 'scheduled']
+    until(lambda: [m['state'] for m in daemon.query('messages')] == ['suspended', 'scheduled'],
+          lambda: daemon.query('messages'))  # events come before what they tell of is stored
     s.check_words()
     clock.set(3 * DAY + HOUR)
     daemon.wait_event('Delivery', 'far@x.test')

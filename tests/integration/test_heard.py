@@ -225,9 +225,12 @@ def test_complaints_and_answers(place):
 
     # The counters go on over a stop in order.
     counts = {'complaints': 2, 'auto_replies': 1, 'unsubscribes': 1, 'bounces': 0, 'unknown': 0}
-    for _ in range(2):
+
+    def counted():
         text = get(ways.daemon, '/metrics').body.decode()
-        assert {kind: int(re.search(rf'^sluice_heard_{kind}_total (\d+)$', text, re.M)[1]) for kind in counts} == counts
+        return {kind: int(re.search(rf'^sluice_heard_{kind}_total (\d+)$', text, re.M)[1]) for kind in counts}
+    for _ in range(2):
+        until(lambda: counted() == counts, counted)
         assert ways.daemon.stop() == 0
         ways.daemon.start()
 

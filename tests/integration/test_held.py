@@ -8,7 +8,7 @@ import pytest
 from support.injection import post
 from support.reloading import reload
 from support.wait import PATIENCE, until
-from test_orders import LATER, Busy, Gate, give, relay, run, send, states, wait_states
+from test_orders import LATER, Busy, Gate, give, relay, run, send, wait_states
 
 HOUR = 3600
 
@@ -34,7 +34,7 @@ def test_an_order_does_not_hurry_scheduled_mail(place):
     daemon.start()
     send(daemon, 'acme', 'c@y.test')
     daemon.wait_event('Delivery', 'c@y.test')
-    assert states(daemon) == {'scheduled': 1}
+    wait_states(daemon, scheduled=1)
     assert not receiver.to('b@y.test')
 
 
@@ -168,7 +168,7 @@ def test_an_order_that_is_lifted_ends_nothing(place):
     daemon.wait_event('Delivery', 'first@slow.test')
     send(daemon, 'acme', 'fence@slow.test')
     daemon.wait_event('Delivery', 'fence@slow.test')
-    assert states(daemon) == {'deferred': 5, 'scheduled': 1}
+    wait_states(daemon, deferred=5, scheduled=1)
     assert not far.messages and not daemon.of('AdminDrop')
 
 

@@ -54,19 +54,19 @@ def test_close_open_and_pace(place):
     receiver, daemon = start(place)
     send(daemon, 4)
     receiver.wait(4)
-    assert {one['state'] for one in lanes(daemon).values()} == {'open'}
+    until(lambda: {one['state'] for one in lanes(daemon).values()} == {'open'}, lambda: lanes(daemon))
     said = say(daemon, 'close', receiver.nexthop, '--source', 's1', '--for', '2h', '--reason', 'D-9')
     assert 'from s1: closed, again in 1h59m' in said or 'from s1: closed, again in 2h00m' in said
     closed = lanes(daemon)['s1']
     assert closed['state'] == 'closed' and closed['closed']['by'] == 'order'
     assert closed['closed']['text'] == 'by local: D-9' and closed['until'] > time.time() + 7000
-    assert 'lanes: close for 7200 s by local' in daemon.log()
+    daemon.wait_log('lanes: close for 7200 s by local')
     before = len(receiver.messages)
     send(daemon, 10, first=10)
     receiver.wait(before + 10)
     assert set(from_address(receiver)[before:]) == {'127.0.0.12'}
-    [site] = daemon.query('sites')
-    assert (site['lanes'], site['closed_lanes'], site['paced_lanes']) == (2, 1, 0)
+    until(lambda: [(site['lanes'], site['closed_lanes'], site['paced_lanes']) for site in daemon.query('sites')] == [(2, 1, 0)],
+          lambda: daemon.query('sites'))
     assert 'closed: by order, opens in' in say(daemon) and 'by local: D-9' in say(daemon)
     daemon.stop()
     daemon.start()
@@ -151,6 +151,7 @@ def test_what_a_receiver_did(place):
     say(daemon, 'open', receiver.nexthop, '--source', 's1')
     assert lanes(daemon)['s1']['state'] == 'open' and 'closed' not in lanes(daemon)['s1']
     assert daemon.command('suspend', '--source', 's1', '--for', '1d', '--reason', 'D-9').returncode == 0
+    until(lambda: 'suspended' in lanes(daemon)['s1'], lambda: lanes(daemon))
     assert lanes(daemon)['s1']['suspended']['reason'] == 'D-9' and 'suspended' not in lanes(daemon)['s2']
     assert 'suspended: its source, by order 1, over in 23h59m: D-9' in say(daemon)
 

@@ -92,7 +92,7 @@ class Terminal:
 
     def wait_exit(self):
         code = self.process.wait(PATIENCE)
-        self.reader.join(1)  # what it printed last
+        self.reader.join(PATIENCE)  # what it printed last
         return code
 
     def hang_up(self):

@@ -5,6 +5,7 @@ import socket
 import ssl
 import threading
 
+from support.address import free_port
 from support.wait import PATIENCE, until
 
 
@@ -23,11 +24,11 @@ class WebReceiver:
     """answer: function (Request) -> status, or None to close the connection without one. Only what
     was answered with 2xx is in `accepted`; everything that came is in `requests`."""
 
-    def __init__(self, answer=lambda request: 204, port=0, tls=None):
+    def __init__(self, answer=lambda request: 204, port=None, tls=None):
         self.answer, self.tls = answer, tls
         self.requests, self.accepted, self.sockets = [], [], []
         self.server = None
-        self.port = port
+        self.port = port or free_port()  # which nobody else takes while it does not listen
         self.start()
 
     def start(self):
@@ -70,7 +71,6 @@ class WebReceiver:
                 return accepted
 
         self.server = Server(('127.0.0.1', self.port), Handler)
-        self.port = self.server.server_address[1]
         if self.tls:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(*self.tls)
