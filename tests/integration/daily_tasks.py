@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import threading
 
 import dkim
 
@@ -26,7 +27,7 @@ from support.address import free_port  # noqa: E402
 from support.client import Client  # noqa: E402
 from support.daemon import PROGRAM, section  # noqa: E402
 from support.dns_server import DnsServer  # noqa: E402
-from support.wait import until  # noqa: E402
+from support.wait import PATIENCE, until  # noqa: E402
 
 HEAD = '''# The daily tasks
 
@@ -235,6 +236,24 @@ class Scene:
     def use_another(self):
         """A daemon of its own for what begins anew: this one's destinations are shown by other tasks."""
         self.daemon, self.usual = self.place.sluice(), self.daemon
+
+    def be_busy(self):
+        """With a delivery that does not end: a daemon that drains and has nothing to do ends."""
+        is_asked, self.is_answered = threading.Event(), threading.Event()
+
+        def answers(verb, argument, session):
+            if verb == '.':
+                is_asked.set()
+                self.is_answered.wait(600)
+        number = len(DOMAINS) + len(LANES)
+        self.place.closers.append(self.is_answered.set)
+        self.place.receiver(address=f'127.0.0.{11 + number}', port=self.port, answers=answers)
+        self.zone('late.example', number)
+        injection.post(self.daemon, {'from': 'news@acme.example', 'recipients': ['ann@late.example'], 'text': 'x'}).expect(202)
+        assert is_asked.wait(PATIENCE)
+
+    def answer_at_last(self):
+        self.is_answered.set()
 
     def await_restart(self):
         until(lambda: self.daemon.log().count(' is running') == 2, lambda: self.daemon.log())
@@ -578,10 +597,10 @@ TASKS = [
     Task('Take a node out of service',
          [('sluice drain --for 10m', ['draining', 'or at']),
           ('sluice status', ['draining']),
-          ('sluice drain --off', ['mail is taken'])],
+          ('sluice drain --off', ['mail is taken'], Scene.answer_at_last)],
          ['POST /v1/drain {"for": "10m"}', 'GET /v1/status', 'DELETE /v1/drain'],
          'Clients and the balancer go elsewhere, what is due goes out, and then the daemon ends; what is deferred or held stays '
-         'in the spool for the next start. After `--off` it takes mail again.'),
+         'in the spool for the next start. After `--off` it takes mail again.', Scene.be_busy),
     Task('Upgrade in place',
          [('sluice restart', ['restarting'], Scene.await_restart),
           ('sluice status', ['since start'], Scene.use_the_usual)],
