@@ -52,9 +52,17 @@ static struct dns_config config(void)
     config.servers = servers;
     config.server_count = 1;
     /* A busy machine may keep the answer to itself for a while. */
-    config.query_timeout = USEC_PER_SEC;
+    config.query_timeout = 60 * USEC_PER_SEC;
     config.query_tries = 1;
     return config;
+}
+
+/* For questions that nobody answers. */
+static struct dns_config hasty_config(void)
+{
+    struct dns_config hasty = config();
+    hasty.query_timeout = 100 * USEC_PER_MSEC;
+    return hasty;
 }
 
 static void open_with(const struct dns_config *config)
@@ -144,14 +152,17 @@ static void test_statuses(void **state)
     expect("nowhere.test", DNS_NXDOMAIN);
     expect("lost.test", DNS_NXDOMAIN);
     expect("refused.test", DNS_SERVFAIL);
-    expect("garbage.test", DNS_TIMEOUT); /* c-ares drops what it cannot match to a question */
-    expect("drop.test", DNS_TIMEOUT);
     expect("tc.test", DNS_FOUND);
     expect("a.onion", DNS_NXDOMAIN);
     struct dns_rrset *set = ask("ok.test", DNS_TYPE_MX);
     assert_int_equal(set->status, DNS_NODATA);
     dns_rrset_put(set);
     assert_int_equal(fake_dns_asked(&server, "a.onion", 0), 0);
+    const struct dns_config hasty = hasty_config();
+    lookup_free(lookup);
+    open_with(&hasty);
+    expect("garbage.test", DNS_TIMEOUT); /* c-ares drops what it cannot match to a question */
+    expect("drop.test", DNS_TIMEOUT);
     struct lookup_counters counters;
     lookup_read_counters(lookup, &counters);
     assert_true(counters.timeouts >= 2);
@@ -231,7 +242,6 @@ static void test_query_limit(void **state)
 
     lookup_free(lookup);
     few.query_limit = 10;
-    few.query_timeout = 5 * USEC_PER_SEC;
     open_with(&few);
     memset(waiters, 0, sizeof(waiters));
     for (int i = 0; i < COUNT; i++) {

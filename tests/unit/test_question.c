@@ -55,7 +55,7 @@ static struct dns_config config(void)
     servers[0] = server.address;
     config.servers = servers;
     config.server_count = 1;
-    config.query_timeout = 5 * USEC_PER_SEC;
+    config.query_timeout = 60 * USEC_PER_SEC;
     return config;
 }
 

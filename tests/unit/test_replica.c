@@ -159,7 +159,7 @@ static uint64_t replayed_messages(void)
 static void wait_ready(void)
 {
     for (int i = 0; !replica_is_ready(keeper.replica); i++) {
-        assert_true(i < 100000);
+        assert_true(i < 600000); /* a minute */
         (void)usleep(100);
     }
 }
