@@ -94,11 +94,10 @@ static void report_some(struct borrower *b)
     }
 }
 
-static void hear(struct borrower *b)
+static void hear(struct borrower *b, usec_t now)
 {
     struct limit_change change;
-    while (limits_has_changes(b->borrower) &&
-           limits_next_change(b->borrower, &change, clock_mono())) {
+    while (limits_has_changes(b->borrower) && limits_next_change(b->borrower, &change, now)) {
         struct limit_state *known = change.user;
         if (known != NULL && change.kind == LIMIT_CHANGED_LANE) {
             *known = change.state;
@@ -113,7 +112,7 @@ static void run_borrower(void *arg)
         b->used_of_quota += lend_some(b, b->quota);
         b->used_of_rate += lend_some(b, b->rate);
         report_some(b);
-        hear(b);
+        hear(b, clock_mono());
     }
 }
 
@@ -213,7 +212,7 @@ static void end_borrower(struct borrower *b)
         struct limit_key key = lane_key(i);
         usec_t now = clock_mono();
         CHECK(limits_report_lane(limits, &key, now, clock_wall(), &report));
-        hear(b);
+        hear(b, now); /* what becomes of a lane by time is not so before it */
         CHECK(b->known[i].is_closed == report.state.is_closed);
         CHECK(b->known[i].most_connections == report.state.most_connections);
         CHECK(b->known[i].most_messages == report.state.most_messages);
