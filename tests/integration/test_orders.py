@@ -8,7 +8,7 @@ from support import injection
 from support.address import fresh_address, free_port
 from support.api import ask
 from support.client import message, submit
-from support.wait import PATIENCE, until
+from support.wait import PATIENCE, settled, until
 
 LABELS = {'tenant_header': 'X-Tenant', 'campaign_header': 'X-Campaign'}
 LATER = {'minimal_backoff_time': '1h', 'maximal_backoff_time': '2h'}
@@ -92,9 +92,12 @@ def test_suspended_tenant(place):
     wait_states(daemon, suspended=10)
     assert len(receiver.messages) == 10
     assert not daemon.of('TransientFailure')
-    [shown] = daemon.query('orders')
-    assert daemon.totals()['orders'] == 1
-    assert shown['id'] == order['id'] and shown['matched'] >= 10
+
+    def check():
+        [shown] = daemon.query('orders')
+        assert daemon.totals()['orders'] == 1
+        assert shown['id'] == order['id'] and shown['matched'] >= 10
+    settled(check)
     would = run(daemon, 'resume', order['id'], '--dry-run')
     assert 'would end: ' in would and 'acme' in would
     assert 'tenant=acme' in run(daemon, 'resume', order['id'])
@@ -165,13 +168,13 @@ def test_all_selectors_must_fit(place):
 def test_an_order_ends_by_itself(place):
     receiver = place.receiver()
     daemon = relay(place, receiver)
-    order = give(daemon, 'suspend', '--tenant', 'acme', '--for', '3s')
+    order = give(daemon, 'suspend', '--tenant', 'acme', '--for', '12s')  # in which its mail is seen to wait
     send(daemon, 'acme', 'a@x.test')
     wait_states(daemon, suspended=1)
     event = daemon.wait_event('Delivery', 'a@x.test')
     assert event['timestamp'] >= order['until'] - 1
     daemon.wait_log(f'order {order["id"]} is over')
-    assert daemon.query('orders') == []
+    until(lambda: daemon.query('orders') == [], 'no order')
 
 
 def test_orders_and_mail_survive_a_kill(place):
@@ -498,8 +501,7 @@ def test_flush_of_a_destination(place):
     send(daemon, 'acme', 'a@x.test')
     daemon.wait_event('TransientFailure', 'a@x.test')
     wait_states(daemon, deferred=1)
-    [host] = daemon.query('hosts')
-    assert host['state'] == 'retry'
+    until(lambda: [host['state'] for host in daemon.query('hosts')] == ['retry'], lambda: daemon.query('hosts'))
     place.receiver(port=port)
     run(daemon, 'flush', '--destination', f'[127.0.0.1]:{port}')
     daemon.wait_event('Delivery', 'a@x.test')
@@ -552,8 +554,7 @@ def test_list_for_people(place):
     first, second = run(daemon, 'orders').splitlines()[1:]
     assert 'tenant=acme domain=*.test' in first and 'too many complaints' in first
     assert 'all mail' in second and 'once' in second
-    assert 'by local: suspend tenant=acme domain=*.test for 7200 s: too many complaints' in \
-        daemon.log()
+    daemon.wait_log('by local: suspend tenant=acme domain=*.test for 7200 s: too many complaints')
 
 
 # --- a crowd ---------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import time
 from support import exposition
 from support.injection import post
 from support.peer import Peer
-from support.wait import until
+from support.wait import settled, until
 from test_metrics import metrics
 from test_orders import give, run
 
@@ -60,11 +60,14 @@ def all_agree(daemon, **wanted):
     until(lambda: of_counts(daemon) == wanted == of_status(daemon) == of_metrics(daemon),
           lambda: f'{wanted}\ncounts {of_counts(daemon)}\nstatus {of_status(daemon)}\n'
           f'metrics {of_metrics(daemon)}')
-    assert not daemon.totals()['is_estimate']
-    said = run(daemon, 'status').splitlines()
-    [line] = [line for line in said if line.startswith('messages ')]
-    assert line == f'messages {sum(wanted.values())}: ' + ', '.join(
-        f'{state} {wanted.get(state, 0)}' for state in STATES) + '; quarantined 0'
+
+    def check():
+        assert not daemon.totals()['is_estimate']
+        said = run(daemon, 'status').splitlines()
+        [line] = [line for line in said if line.startswith('messages ')]
+        assert line == f'messages {sum(wanted.values())}: ' + ', '.join(
+            f'{state} {wanted.get(state, 0)}' for state in STATES) + '; quarantined 0'
+    settled(check)
 
 
 def test_every_state(place):
@@ -85,7 +88,7 @@ def test_every_state(place):
         inject(daemon, 'acme', f'n{n}@busy.test')
     inject(daemon, 'globex', 'g@busy.test')
     all_agree(daemon, deferred=1, scheduled=4, suspended=13)
-    brief = give(daemon, 'suspend', '--tenant', 'globex', '--for', '10s')
+    brief = give(daemon, 'suspend', '--tenant', 'globex', '--for', '25s')  # in which all is counted
     all_agree(daemon, suspended=18)
     daemon.wait_log(f'order {brief["id"]} is over')
     all_agree(daemon, deferred=1, scheduled=4, suspended=13)

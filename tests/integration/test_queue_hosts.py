@@ -8,7 +8,7 @@ from support.address import free_port
 from support.client import message, submit
 from support.net import Net
 from support.peer import Peer
-from support.wait import until
+from support.wait import settled, until
 
 OFFERS = 'send 220 peer.test ESMTP\nexpect EHLO\nsend 250-peer.test\nsend 250 STARTTLS\n'
 BROKEN = OFFERS + 'expect STARTTLS\nsend 220 go\nhear\nclose'
@@ -75,19 +75,25 @@ def test_filter_and_table(stage):
     assert [h['transport'] for h in daemon.query('hosts', 'parting [')] == ['parting']
     assert daemon.query('hosts', '192.0.2.') == []
     assert b'no such host is known' in daemon.command('hosts', '192.0.2.').stdout
-    head, *lines = daemon.command('hosts').stdout.decode().splitlines()
-    assert head.split() == ['TRANSPORT', 'HOST', 'STATE', 'CONNS', 'FLIGHT', 'FAILURES', 'NOTES']
-    rows = {line.split()[1]: line for line in lines}
-    assert set(rows) == set(nexthops.values())
-    assert rows[nexthops['broken']].endswith('TLS is broken')
-    assert 'again in' in rows[nexthops['absent']]
+
+    def check():
+        head, *lines = daemon.command('hosts').stdout.decode().splitlines()
+        assert head.split() == ['TRANSPORT', 'HOST', 'STATE', 'CONNS', 'FLIGHT', 'FAILURES', 'NOTES']
+        rows = {line.split()[1]: line for line in lines}
+        assert set(rows) == set(nexthops.values())
+        assert rows[nexthops['broken']].endswith('TLS is broken')
+        assert 'again in' in rows[nexthops['absent']]
+    settled(check)
 
 
 def test_counts(stage):
     """Deliveries on their way stand beside the connections that carry them."""
     daemon, nexthops = stage
-    [one] = [d for d in daemon.query('destinations') if d.get('destination') == nexthops['stuck']]
-    assert (one['busy'], one['in_flight'], one['todo']) == (1, 1, 0)
+
+    def check():
+        [one] = [d for d in daemon.query('destinations') if d.get('destination') == nexthops['stuck']]
+        assert (one['busy'], one['in_flight'], one['todo']) == (1, 1, 0)
+    settled(check)
     head = daemon.command('destinations').stdout.decode().splitlines()[0].split()
     assert head[4:7] == ['BUSY', 'FLIGHT', 'WAITING']
 
@@ -107,4 +113,4 @@ def test_counts_name_the_limit_of_a_host(place):
         return {d['destination']: d['why'] for d in net.daemon.query('destinations') if 'why' in d}
     until(lambda: why().get('b.test') == 'its hosts have as many connections as they may have',
           lambda: f'the reason: {why()}')
-    assert [h['connections'] for h in net.daemon.query('hosts')] == [1]
+    until(lambda: [h['connections'] for h in net.daemon.query('hosts')] == [1], lambda: net.daemon.query('hosts'))

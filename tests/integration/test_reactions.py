@@ -8,7 +8,7 @@ from support import api, exposition
 from support.address import free_port, fresh_address
 from support.client import message, submit
 from support.tools import Sink, Zone
-from support.wait import until
+from support.wait import settled, until
 from support.web_receiver import WebReceiver
 
 LISTED = '554 5.7.1 Service unavailable; Client host [{address}] blocked using zen.spamhaus.org'
@@ -60,24 +60,25 @@ def test_reactions_are_events(place):
     assert (paced['cause'], paced['source'], paced['unit']) == ('throttled', 's2', 'messages')
     assert paced['value'] > 0 and 'slow down' in paced['text']
     # Counted by provider and source, each refused reply by what it means.
-    shown = exposition.parse(api.get(daemon, '/metrics').body)
+    def check():
+        shown = exposition.parse(api.get(daemon, '/metrics').body)
 
-    def figure(name, **labels):
-        return exposition.value(shown, f'sluice_{name}', provider='', **labels)
-    assert figure('lanes', source='s1', state='closed') == 1 == figure('lanes', source='s2', state='paced')
-    assert figure('lanes', source='s1', state='open') == 0 == figure('lanes', source='s2', state='closed')
-    assert figure('lane_reactions_total', source='s1', reaction='closed') == 1
-    assert figure('lane_reactions_total', source='s2', reaction='paced') == 1
-    assert figure('lane_refusals_total', source='s1') == figure(
-        'lane_refusals_total', source='s1', **{'class': 'blocked'}) >= 1
-    assert figure('lane_refusals_total', source='s2', **{'class': 'throttled'}) >= 1
-    assert figure('lane_connections_total', source='s2') >= 1
-    assert exposition.value(shown, 'sluice_limits_lanes') == 2 == exposition.value(
-        shown, 'sluice_limits_sites') + 1
+        def figure(name, **labels):
+            return exposition.value(shown, f'sluice_{name}', provider='', **labels)
+        assert figure('lanes', source='s1', state='closed') == 1 == figure('lanes', source='s2', state='paced')
+        assert figure('lanes', source='s1', state='open') == 0 == figure('lanes', source='s2', state='closed')
+        assert figure('lane_reactions_total', source='s1', reaction='closed') == 1
+        assert figure('lane_reactions_total', source='s2', reaction='paced') == 1
+        assert figure('lane_refusals_total', source='s1') == figure(
+            'lane_refusals_total', source='s1', **{'class': 'blocked'}) >= 1
+        assert figure('lane_refusals_total', source='s2', **{'class': 'throttled'}) >= 1
+        assert figure('lane_connections_total', source='s2') >= 1
+        assert exposition.value(shown, 'sluice_limits_lanes') == 2 == exposition.value(
+            shown, 'sluice_limits_sites') + 1
+    settled(check)
     # Who asked for it gets it, and nothing else; who did not gets what is about mail.
-    until(lambda: len([e for r in asked.accepted for e in r.events]) >= 2, 'two of them')
-    assert {e['type'] for r in asked.accepted for e in r.events} == {'Reaction'}
-    assert closed in [e for r in asked.accepted for e in r.events]
+    until(lambda: all(one in asked.events() for one in (closed, paced)), 'both of them')
+    assert {e['type'] for e in asked.events()} == {'Reaction'}
     until(lambda: others.accepted, 'the other events')
     assert 'Reaction' not in {e['type'] for r in others.accepted for e in r.events}
     # The interface and the command have them by their type, and among all.

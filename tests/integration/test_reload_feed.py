@@ -56,13 +56,13 @@ def test_webhooks_come_and_go(place, hook):
     hook.wait('Delivery', 2)
     title = f'http://127.0.0.1:{hook.port}'
     assert until(lambda: consumers(daemon)[title]['behind_bytes'] == 0, 'nothing behind')
-    assert consumers(daemon)[title]['events'] == 2
+    until(lambda: consumers(daemon)[title]['events'] == 2, lambda: consumers(daemon))
     daemon.webhooks = {}
     assert options_of(reload(daemon)) == []
     until(lambda: consumers(daemon) == {}, 'no consumer')
     assert ('webhook', title, 'batch_size') not in config_of(daemon)
-    assert b'sluice_event_consumer' not in b'\n'.join(
-        line for line in api.get(daemon, '/metrics').body.splitlines() if title.encode() in line)
+    until(lambda: b'sluice_event_consumer' not in b'\n'.join(
+        line for line in api.get(daemon, '/metrics').body.splitlines() if title.encode() in line), 'no metrics of it')
     send(daemon, 'between')
     # It comes back, and has missed nothing.
     daemon.webhooks = {hook.url: {'batch_wait': '0s', 'types': ['Delivery']}}
@@ -98,6 +98,7 @@ def test_options_of_a_webhook_that_is_sending(place, hook):
     hook.wait('Delivery', 2)
     send(daemon, 'three')
     hook.wait('Delivery', 3)
+    daemon.wait_log('goes on with other options')
     assert delivered(hook.events()) == ['one', 'two', 'three']
     for n, request in enumerate(hook.accepted):
         key = b'first' if n == 0 else b'second'
@@ -107,8 +108,9 @@ def test_options_of_a_webhook_that_is_sending(place, hook):
     # The same section with another secret in the same file.
     with open(files[1], 'w', encoding='ascii') as file:
         file.write('third\n')
+    seen = daemon.log().count('goes on with other options')
     reload(daemon)
-    daemon.wait_log('goes on with other options')
+    until(lambda: daemon.log().count('goes on with other options') > seen, daemon.log)
     send(daemon, 'four')
     hook.wait('Delivery', 4)
     assert hook.accepted[-1].headers['X-Sluice-Signature'] == 'sha256=' + hmac.new(
@@ -133,7 +135,7 @@ def test_a_webhook_that_fails_can_be_mended(place, hook):
     reload(daemon)
     hook.wait('Delivery', 5)
     assert delivered(hook.events()) == [f'r{n}' for n in range(5)]
-    assert list(consumers(daemon)) == [f'http://127.0.0.1:{hook.port}']
+    until(lambda: list(consumers(daemon)) == [f'http://127.0.0.1:{hook.port}'], lambda: consumers(daemon))
     assert daemon.stop() == 0
 
 

@@ -46,8 +46,8 @@ def test_a_new_one_takes_mail_at_once(place):
     assert names(daemon) == ['smtp', *(f'new{n}' for n in range(5))]
     assert received(second) == sorted(f'{m}@{n}.test' for n in range(5) for m in range(7))
     assert max(len(m.recipients) for m in second.messages) == 3
-    assert ('sluice_transport_attempts_total{transport="new3",result="delivered"} 7\n'
-            in get(daemon, '/metrics').body.decode())
+    until(lambda: 'sluice_transport_attempts_total{transport="new3",result="delivered"} 7\n'
+          in get(daemon, '/metrics').body.decode(), 'what the fourth has delivered')
     look_everywhere(daemon, second.nexthop)
     assert daemon.stop() == 0
 

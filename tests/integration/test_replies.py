@@ -11,7 +11,7 @@ from support import exposition
 from support.api import ask
 from support.client import message, submit
 from support.reloading import reload
-from support.wait import PATIENCE, until
+from support.wait import PATIENCE, settled, until
 
 SAID = {
     'slow': ('MAIL', '421 4.7.28 Gmail has detected an unusual rate of unsolicited mail originating '
@@ -79,6 +79,8 @@ def test_class_stands_in_the_csv(stage):
     _, path = stage
 
     def rows():
+        if not os.path.exists(path):
+            return {}
         with open(path, encoding='utf-8', newline='') as file:
             return {row['rcpt'].split('@')[0]: row for row in csv.DictReader(file)
                     if row['type'] != 'r' and row['rcpt'].endswith(('@x.test', '@blocked.test'))}
@@ -89,7 +91,10 @@ def test_class_stands_in_the_csv(stage):
 
 
 def test_class_is_counted(stage):
-    daemon, _ = stage
+    settled(lambda: check_counts(stage[0]))
+
+
+def check_counts(daemon):
     rows = ask(daemon, '/v1/responses')[1][:-1]
     by_code = {(row.get('code'), row['status']): row['class'] for row in rows}
     assert by_code[(421, '4.7.28')] == 'throttled' and by_code[(450, '4.9.9')] == 'mailbox'
@@ -116,16 +121,20 @@ def ask_text(daemon, path):
 
 
 def test_why_names_class_and_rule(stage):
-    daemon, _ = stage
     for word in ('slow', 'grey', 'new'):
-        _, [found, _] = ask(daemon, '/v1/messages', recipient=f'{word}@x.test')
-        _, [answer] = ask(daemon, '/v1/why', message=found['id'])
-        [link] = [one for one in answer['chain'] if 'class' in one]
-        assert link['class'] == SAID[word][2]
-        assert (SAID[word][3] or 'no rule, by its ') in link['rule'], link
-        assert f'[{SAID[word][2]}: ' in link['because']
-    shown = daemon.command('why', found['id']).stdout.decode()
-    assert '[mailbox: no rule, by its code]' in shown, shown
+        settled(lambda: check_why(stage[0], word))
+
+
+def check_why(daemon, word):
+    _, [found, _] = ask(daemon, '/v1/messages', recipient=f'{word}@x.test')
+    _, [answer] = ask(daemon, '/v1/why', message=found['id'])
+    [link] = [one for one in answer['chain'] if 'class' in one]
+    assert link['class'] == SAID[word][2]
+    assert (SAID[word][3] or 'no rule, by its ') in link['rule'], link
+    assert f'[{SAID[word][2]}: ' in link['because']
+    if SAID[word][3] is None:
+        shown = daemon.command('why', found['id']).stdout.decode()
+        assert '[mailbox: no rule, by its code]' in shown, shown
 
 
 def classify(daemon, *args, code=0, stdin=b''):

@@ -16,7 +16,7 @@ from support.certificate import make_certificate
 from support.client import Client, message
 from support.injection import post
 from support.reloading import reload
-from support.wait import PATIENCE, until
+from support.wait import PATIENCE, settled, until
 
 TOKENS = {'full': '', 'read': 'read ', 'inject': 'inject ', 'full of acme': 'full tenant=acme ',
           'read of acme': 'read tenant=acme ', 'inject of acme': 'inject tenant=acme '}
@@ -162,9 +162,9 @@ def test_refusals_are_counted_and_logged(doors):
     after = {why: doors.denied(why) for why in before}
     assert {why: after[why] - before[why] for why in before} == \
         {'token': 50, 'right': 2, 'tenant': 1, 'origin': 0, 'user': 0}
-    lines = [line for line in daemon.log().splitlines() if 'was refused to' in line]
     for why in ('token', 'right', 'tenant'):  # each at least once; the others of ten seconds are counted only
-        assert any(f'({why})' in line for line in lines), lines
+        until(lambda: any('was refused to' in line and f'({why})' in line for line in daemon.log().splitlines()), daemon.log)
+    lines = [line for line in daemon.log().splitlines() if 'was refused to' in line]
     assert len(lines) < sum(after.values()) / 4 and not any(secret(kind) in daemon.log() for kind in TOKENS)
 
 
@@ -244,8 +244,9 @@ def mixed(module_place):
     daemon.wait_event('Bounce', id=gone[0])
     daemon.wait_event('Delivery', id=made.gone)
     made.ids['evil'] += gone
-    made.ids['bounce'] = [event['id'] for event in daemon.of('Reception') if event['id'] not in
-                          sum(made.ids.values(), []) + [made.gone]]
+    made.ids['bounce'] = until(lambda: [event['id'] for event in daemon.of('Reception') if event['id'] not in
+                                        sum(made.ids.values(), []) + [made.gone]], 'the notice')
+    until(lambda: made.lines('full', '/v1/counts')[-1]['recipients'] == 16, lambda: made.lines('full', '/v1/counts'))
     daemon.command('suspend', '--tenant', 'evil', '--for', '1h', '--reason', 'hush-hush')
     daemon.command('suspend', '--tenant', 'a*', '--for', '1h', '--reason', 'hush-hush')
     daemon.command('suspend', '--tenant', 'acme', '--for', '2h', '--reason', 'they asked')
@@ -479,7 +480,8 @@ def test_user_who_is_bound_to_a_tenant(place):
         assert [reply.code for reply in send('bob', [message(), message(X_Tenant='evil')])] == [250, 250]
     received = until(lambda: len(daemon.of('Reception')) == 6 and daemon.of('Reception'), '6 messages')
     assert [event['tenant'] for event in received] == ['acme'] * 4 + ['default', 'evil']
-    assert 'user alice' in daemon.log() and 'bound to tenant acme' in daemon.log()
+    daemon.wait_log('user alice')
+    daemon.wait_log('bound to tenant acme')
     write(f'tenant=evil alice:{crypted}')
     reload(daemon)
     with Client(daemon) as client:
@@ -513,11 +515,14 @@ def test_no_token_gives_a_class_that_the_tenant_may_not_use(place):
     assert len(expected) == 12 * len(INJECT - {'full of acme', 'inject of acme'}) + 3 * 2
     for recipient, wanted in expected.items():
         assert doors.daemon.wait_event('Reception', recipient)['mail_class'] == wanted, recipient
-    rows = {row['tenant']: row['lowered'] for row in doors.lines('control', '/v1/tenants') if 'tenant' in row}
-    for tenant in ALLOWED:
-        lowered = sum(found != recipient.split('@')[0].rsplit('.', 1)[1] for recipient, found in expected.items()
-                      if f'.{tenant}.' in recipient.replace('of.acme', 'of'))
-        assert rows[tenant] == lowered, tenant
+
+    def check():
+        rows = {row['tenant']: row['lowered'] for row in doors.lines('control', '/v1/tenants') if 'tenant' in row}
+        for tenant in ALLOWED:
+            lowered = sum(found != recipient.split('@')[0].rsplit('.', 1)[1] for recipient, found in expected.items()
+                          if f'.{tenant}.' in recipient.replace('of.acme', 'of'))
+            assert rows[tenant] == lowered, tenant
+    settled(check)
 
 
 def test_a_tenant_changes_its_own_list_alone(doors):

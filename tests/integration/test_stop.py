@@ -68,8 +68,7 @@ def test_hold_delivers_nothing(place):
     holds(lambda: receiver.connections == 0 and not daemon.of(recipient='x@kept.test',
                                                               kind='Delivery'),
           'a held transport delivers', 2.5)
-    [one] = daemon.query('messages')
-    assert one['pending'] == 1
+    until(lambda: [one['pending'] for one in daemon.query('messages')] == [1], lambda: daemon.query('messages'))
 
 
 def test_delivery_in_flight_is_waited_for(place):

@@ -10,7 +10,7 @@ from support.api import Connection
 from support.client import Client, message, submit
 from support.injection import post
 from support.reloading import reload
-from support.wait import until
+from support.wait import PATIENCE, until
 from test_orders import LABELS, LATER, Gate, run
 
 def call(daemon, method, path, body=None, content_type='application/json', **params):
@@ -179,7 +179,7 @@ def test_mail_that_waits_does_not_go_out(place):
     receiver = place.receiver(answers=gate)
     daemon = relay(place, receiver, transports={'smtp': {'process_limit': 1}})
     submit(daemon, 'a@a.test', ['first@x.test'], message())
-    gate.entered.wait()
+    assert gate.entered.wait(PATIENCE)
     submit(daemon, 'a@a.test', ['waits@x.test'], message())
     submit(daemon, 'a@a.test', ['also@x.test', 'waits@x.test'], message())
     until(lambda: len(daemon.query('messages')) == 3, 'three messages')
@@ -190,7 +190,7 @@ def test_mail_that_waits_does_not_go_out(place):
     daemon.wait_event('Delivery', 'also@x.test')
     daemon.wait_empty()
     assert not receiver.to('waits@x.test') and not daemon.of('Bounce')
-    assert daemon.query('tenants')[0]['suppressed'] == 2
+    until(lambda: daemon.query('tenants')[0]['suppressed'] == 2, lambda: daemon.query('tenants'))
 
 
 def test_tenants_have_lists_of_their_own_and_may_drop(place):

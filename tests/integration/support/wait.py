@@ -20,6 +20,19 @@ def until(condition, what, patience=PATIENCE):
         time.sleep(TICK)
 
 
+def settled(look, patience=PATIENCE):
+    """Call `look`, which asks and asserts and changes nothing, until nothing of it fails, and return what it returns. For what
+    several threads of a daemon show, each of them in its own time: an event is written before all of them have heard of it."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return look()
+        except Exception:  # pylint: disable=broad-except
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(TICK)
+
+
 def is_ever_below(limit, measure, tries=20):
     """Whether `measure` returns less than `limit` at some try. For an upper bound on a time: a busy
     machine makes any one try late, and what the bound is to find is late every time."""
