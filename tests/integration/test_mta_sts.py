@@ -103,7 +103,7 @@ class Lab:
 
     def daemon(self, **options):
         return self.place.sluice(
-            options={**QUICK, **options}, dns={'servers': [self.dns.name], 'timeout': '5s'},
+            options={**QUICK, **options}, dns={'servers': [self.dns.name]},
             transports={'smtp': {'smtp_tls_security_level': 'mta-sts', 'smtp_tcp_port': self.port,
                                  'smtp_tls_CAfile': self.authority.cert}})
 

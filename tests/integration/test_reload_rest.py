@@ -28,7 +28,7 @@ def test_name_servers(place, servers):
                           transports={'smtp': {'smtp_tcp_port': receiver.port}})
     submit(daemon, 'me@a.test', ['x@a.test'], message())
     until(lambda: silent.asked('a.test'), 'a question')
-    daemon.dns.update(servers=[good.name], timeout='1s', cache_size=1000)
+    daemon.dns.update(servers=[good.name], timeout='10s', cache_size=1000)
     # MX hosts on loopback would be a loop; that is one of the things that change.
     daemon.options['allow_loopback'] = True
     assert options_of(reload(daemon)) == []

@@ -27,7 +27,7 @@ class Lab:
         self.daemon = place.sluice(
             start=False, http={}, options={'allow_loopback': True, 'workers': 1},
             listener={'tls_certificate': shown.cert, 'tls_key': shown.key},
-            dns={'servers': [self.dns.name], 'timeout': '5s'},
+            dns={'servers': [self.dns.name]},
             transports={'smtp': {'smtp_tls_security_level': 'mta-sts', 'smtp_tcp_port': self.port,
                                  'smtp_tls_CAfile': self.authority.cert}})
 

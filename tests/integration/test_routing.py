@@ -17,7 +17,13 @@ HOST = [('A', '127.0.0.1')]
 
 @pytest.fixture(scope='module')
 def net(module_place):
-    return Net(module_place).start({'smtp': {'smtp_connect_timeout': '2s'}})
+    return Net(module_place).start()
+
+
+@pytest.fixture(scope='module')
+def hasty(module_place):
+    """One whose relay soon has enough of a name server that says nothing."""
+    return Net(module_place).start(dns={'timeout': '1s'})
 
 
 def test_best_preference_wins(net):
@@ -108,22 +114,22 @@ def test_domain_without_any_record_bounces(net):
 
 
 @pytest.mark.parametrize('fault', ['SERVFAIL', 'REFUSED', 'DROP', 'GARBAGE'])
-def test_fault_of_the_name_server_defers(net, fault):
+def test_fault_of_the_name_server_defers(hasty, fault):
     domain = f'{fault.lower()}.fault.test'
-    net.dns.zone[domain] = fault
-    net.send(domain)
-    event = net.result(domain)
+    hasty.dns.zone[domain] = fault
+    hasty.send(domain)
+    event = hasty.result(domain)
     assert event['type'] == 'TransientFailure' and status_of(event) == '4.4.3'
-    assert net.dns.asked(domain, 'A') == 0
+    assert hasty.dns.asked(domain, 'A') == 0
 
 
 @pytest.mark.parametrize('fault', ['SERVFAIL', 'DROP'])
-def test_fault_at_the_address_of_the_only_mx_defers(net, fault):
+def test_fault_at_the_address_of_the_only_mx_defers(hasty, fault):
     domain = f'{fault.lower()}.address.test'
-    net.dns.zone[domain] = [('MX', (10, f'mx.{domain}'))]
-    net.dns.zone[f'mx.{domain}'] = fault
-    net.send(domain)
-    event = net.result(domain)
+    hasty.dns.zone[domain] = [('MX', (10, f'mx.{domain}'))]
+    hasty.dns.zone[f'mx.{domain}'] = fault
+    hasty.send(domain)
+    event = hasty.result(domain)
     assert event['type'] == 'TransientFailure' and status_of(event) == '4.4.3'
 
 
@@ -349,7 +355,7 @@ forward-zone:
     dns.zone.update({'mx.u.test': HOST, 'u.test': [('MX', (10, 'mx.u.test'))],
                      'alias.test': [('CNAME', 'u.test')], 'null.test': [('MX', (0, '.'))],
                      'bad.test': 'SERVFAIL'})
-    daemon = place.sluice(dns={'servers': [f'127.0.0.1:{port}'], 'timeout': '5s'},
+    daemon = place.sluice(dns={'servers': [f'127.0.0.1:{port}']},
                           options={'allow_loopback': True},
                           transports={'smtp': {'smtp_tcp_port': host.port}})
     submit(daemon, 'a@sender.test', ['x@u.test', 'x@alias.test', 'x@null.test', 'x@none.test',

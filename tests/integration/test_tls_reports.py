@@ -64,7 +64,7 @@ class Lab:
     def daemon(self, **settings):
         """Its environment names a proxy, where nobody listens: reports and policies do not go by one."""
         return self.place.sluice(
-            options=QUICK, env={'https_proxy': 'http://127.0.0.1:9', 'all_proxy': 'http://127.0.0.1:9'}, dns={'servers': [self.dns.name], 'timeout': '5s'},
+            options=QUICK, env={'https_proxy': 'http://127.0.0.1:9', 'all_proxy': 'http://127.0.0.1:9'}, dns={'servers': [self.dns.name]},
             transports={'smtp': {'smtp_tls_security_level': 'mta-sts', 'smtp_tcp_port': self.port,
                                  'smtp_tls_CAfile': self.authority.cert}},
             tls_report={'from': 'noc@relay.test', 'contact': 'mailto:noc@relay.test', 'spread': '0s',
@@ -252,7 +252,7 @@ def test_what_dane_finds(place):
         place.subfolder('dns'), 'signed.test', lines, lambda line: line.replace('ee' * 32, 'ef' * 32),
         {'reports.test': ['@ MX 10 mx', f'mx A {receiver.address}']}))
     daemon = place.sluice(
-        options=QUICK, dns={'servers': [zone.resolver], 'timeout': '5s'},
+        options=QUICK, dns={'servers': [zone.resolver]},
         transports={'smtp': {'smtp_tls_security_level': 'dane', 'smtp_tcp_port': port,
                              'smtp_tls_CAfile': authority.cert}},
         tls_report={'from': 'noc@relay.test', 'spread': '0s'})

@@ -85,8 +85,9 @@ class Sluice:
         self.suppressions = suppressions or {}
         self.providers, self.domains = providers or {}, domains or {}
         self.routes = routes or {'*': ('smtp', None)}
-        # Nothing may leave the machine: without a server of its own a test resolves nothing.
-        self.dns = {'servers': ['127.0.0.1:9'], 'timeout': '1s', 'tries': 1, **(dns or {})}
+        # Nothing may leave the machine: without a server of its own a test resolves nothing. A server of a test answers, if
+        # perhaps late.
+        self.dns = {'servers': ['127.0.0.1:9'], 'timeout': '10s' if dns else '1s', 'tries': 1, **(dns or {})}
         self.write_config()
 
     # --- configuration -----------------------------------------------------------------------
