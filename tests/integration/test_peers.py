@@ -17,7 +17,7 @@ from support.certificate import make_certificate
 from support.client import Client, message, submit
 from support.mailbox_postfix import MailboxPostfix
 from support.smtp_sink import SmtpSink, tool
-from support.wait import until
+from support.wait import PATIENCE, until
 
 pytestmark = pytest.mark.skipif(not os.path.exists(tool('postfix')), reason='no Postfix')
 
@@ -255,7 +255,7 @@ def test_aiosmtpd(place):
             return '250 OK'
 
     handler = Handler()
-    controller = aiosmtpd.Controller(handler, hostname='127.0.0.1', port=free_port())
+    controller = aiosmtpd.Controller(handler, hostname='127.0.0.1', port=free_port(), ready_timeout=PATIENCE)
     controller.start()
     place.closers.append(controller.stop)
     daemon = place.sluice(routes={'*': ('smtp', f'[127.0.0.1]:{controller.port}')})
