@@ -57,7 +57,7 @@ def test_certificates_and_limits(place):
     assert 'tls_key' in text and 'No such file' in text
     assert certificate_at(daemon) == second and look(old)[0].status == 200
     # Without TLS, with another limit.
-    daemon.http = {'request_size_limit': '2K', 'connection_limit': 2, 'timeout': '2s'}
+    daemon.http = {'request_size_limit': '2K', 'connection_limit': 2, 'timeout': '120s'}
     assert options_of(reload(daemon)) == []
     plain = open_door(daemon)
     plain.request('POST', '/v1/inject', b'x' * 3000, {'Content-Type': 'application/json'})
