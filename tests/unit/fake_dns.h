@@ -53,6 +53,7 @@ static inline void fake_dns_open(struct fake_dns *f, const struct fake_record *r
 {
     struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof(sa);
+    bool is_bound = false;
 
     memset(f, 0, sizeof(*f));
     f->records = records;
@@ -61,12 +62,21 @@ static inline void fake_dns_open(struct fake_dns *f, const struct fake_record *r
     for (int i = 0; i < FAKE_WATCHES; i++) {
         f->watches[i].fd = -1;
     }
-    f->tcp = socket(AF_INET, SOCK_STREAM, 0);
-    int failed = bind(f->tcp, (struct sockaddr *)&sa, sizeof(sa)) | listen(f->tcp, 8) |
-                 getsockname(f->tcp, (struct sockaddr *)&sa, &len);
-    f->udp = socket(AF_INET, SOCK_DGRAM, 0);
-    failed |= bind(f->udp, (struct sockaddr *)&sa, sizeof(sa));
-    assert(failed == 0);
+    for (int i = 0; i < 100 && !is_bound;
+         i++) { /* as somebody else may ask or answer at that port */
+        sa.sin_port = 0;
+        f->tcp = socket(AF_INET, SOCK_STREAM, 0);
+        int failed = bind(f->tcp, (struct sockaddr *)&sa, sizeof(sa)) | listen(f->tcp, 8) |
+                     getsockname(f->tcp, (struct sockaddr *)&sa, &len);
+        assert(failed == 0);
+        f->udp = socket(AF_INET, SOCK_DGRAM, 0);
+        is_bound = bind(f->udp, (struct sockaddr *)&sa, sizeof(sa)) == 0;
+        if (!is_bound) {
+            close(f->tcp);
+            close(f->udp);
+        }
+    }
+    assert(is_bound);
     snprintf(f->address, sizeof(f->address), "127.0.0.1:%d", ntohs(sa.sin_port));
 }
 

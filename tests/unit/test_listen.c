@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -31,6 +32,9 @@ static void accepted_sockets_are_ready_for_use(void **state)
 
     int client = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(connect(client, (struct sockaddr *)&bound, len), 0);
+    /* The kernel tells the client before it queues the connection. */
+    struct pollfd queued = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&queued, 1, 60000), 1);
     int conn = listen_accept(fd, &peer, &len);
     assert_true(conn >= 0);
     assert_int_equal(peer.ss_family, AF_INET);
