@@ -10,7 +10,7 @@ from support.address import fresh_address, free_port
 from support.client import message, submit
 from support.dns_server import DnsServer
 from support.reloading import reload
-from support.wait import PATIENCE, until
+from support.wait import PATIENCE, settled, until
 
 SENDER = 'a@a.test'
 
@@ -39,6 +39,15 @@ def left_from(daemon, recipient, content=None):
     return daemon.wait_event('Delivery', recipient).get('egress_source')
 
 
+# A connection is there for whatever comes next, however long that takes.
+KEPT = {'smtp_connection_cache_time_limit': '600s'}
+
+
+def wait_idle(daemon):
+    """The connections of all that was delivered are free again: the event comes before that."""
+    until(lambda: all(host['in_flight'] == 0 for host in daemon.query('hosts')), lambda: daemon.query('hosts'))
+
+
 # --- shares -----------------------------------------------------------------------------------------
 
 
@@ -47,10 +56,12 @@ def test_shares_at_each_site(place):
     receivers = [place.receiver() for _ in range(3)]
     addresses = sources('a', 'b', 'c')
     daemon = relay(place, None, addresses, {'out': {'sources': ['a', 'b', 'c'], 'weights': [3, 2, 0]}},
-                   routes={f'x{n}.test': ('smtp', r.nexthop) for n, r in enumerate(receivers)})
+                   routes={f'x{n}.test': ('smtp', r.nexthop) for n, r in enumerate(receivers)},
+                   transports={'smtp': {'source_pool': 'out', **KEPT}})
     for i in range(10):
         for n in range(3):
             assert left_from(daemon, f'r{i}@x{n}.test') == 'ababa'[i % 5]
+        wait_idle(daemon)
     for receiver in receivers:
         peers = Counter(m.peer for m in receiver.messages)
         assert peers == {addresses['a']['address']: 6, addresses['b']['address']: 4}
@@ -124,7 +135,7 @@ def test_a_tenants_pool_where_the_transport_has_none(place):
     receiver = place.receiver()
     addresses = sources('a')
     daemon = relay(place, receiver.nexthop, addresses, {'own': {'sources': ['a']}},
-                   transports={'smtp': {}}, tenants={'acme': {'pool': 'own'}})
+                   transports={'smtp': KEPT}, tenants={'acme': {'pool': 'own'}})
     assert left_from(daemon, 'x@x.test', of_tenant('acme')) == 'a'
     assert left_from(daemon, 'y@x.test', of_tenant('other')) is None
     assert [m.peer for m in receiver.messages] == [addresses['a']['address'], '127.0.0.1']
@@ -267,8 +278,11 @@ def test_why_names_the_source(place):
     [source] = first_try(daemon, 1).values()
     until(lambda: [m['state'] for m in daemon.query('messages')] == ['deferred'], 'it is deferred')
     [one] = daemon.query('messages')
-    said = daemon.command('why', one['id']).stdout.decode()
-    assert f'it was greylisted, and goes from source "{source}" again' in said, said
+
+    def check():
+        said = daemon.command('why', one['id']).stdout.decode()
+        assert f'it was greylisted, and goes from source "{source}" again' in said, said
+    settled(check)
     assert daemon.stop() == 0
 
 
