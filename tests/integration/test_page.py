@@ -12,7 +12,7 @@ from support import injection
 from support.address import free_port
 from support.browser import DESK, PHONE, open_browser
 from support.traffic import Traffic, refuse
-from support.wait import until
+from support.wait import settled, until
 
 SCREENSHOTS = os.environ.get('SLUICE_SCREENSHOTS')  # a folder for those of docs/
 
@@ -175,10 +175,13 @@ def test_a_destination_that_defers_is_not_green(scene, browse):
     shows(browser, 'destinations', busy, good)
     # Each has a share from its second figures on.
     until(lambda: all(cells(browser, name)['deferral share'][0] for name in (busy, good)), 'shares of both')
-    assert cells(browser, busy)['state'] == ['ready, defers', 'bad']
-    assert cells(browser, busy)['deferral share'] == ['100 %', 'bad']
-    assert cells(browser, good)['state'] == ['ready', 'good']
-    assert cells(browser, good)['deferral share'] == ['0 %', 'good']
+
+    def check():
+        assert cells(browser, busy)['state'] == ['ready, defers', 'bad']
+        assert cells(browser, busy)['deferral share'] == ['100 %', 'bad']
+        assert cells(browser, good)['state'] == ['ready', 'good']
+        assert cells(browser, good)['deferral share'] == ['0 %', 'good']
+    settled(check)
 
 
 SHARE = """

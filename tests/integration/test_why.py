@@ -12,7 +12,7 @@ from support.injection import post
 from support.net import Net
 from support.peer import Peer
 from support.tools import PRELOAD
-from support.wait import until
+from support.wait import settled, until
 
 REFUSES = 'send 220 peer.test ESMTP\nexpect EHLO\nsend 250 peer.test\nexpect MAIL\n' \
     'send 451 4.7.1 try later\nclose'
@@ -45,7 +45,19 @@ def stage(module_place):
     until(lambda: [m['state'] for m in ask(daemon, '/v1/messages')[1][:-1]] ==
           ['active', 'deferred', 'deferred', 'active', 'active'],
           lambda: f'states: {ask(daemon, "/v1/messages")}')
+    settled(lambda: check_views(daemon, nexthops))
     return daemon, nexthops
+
+
+def check_views(daemon, nexthops):
+    """All who are asked below have heard of everything."""
+    views = {one['destination']: (one['busy'], one['in_flight'], one['todo'])
+             for one in daemon.query('destinations') if 'destination' in one}
+    assert views[nexthops['stuck']] == (1, 1, 1) and views[nexthops['held']] == (0, 0, 1), views
+    hosts = {f'[{one["address"]}]:{one["port"]}': one['failures'] for one in daemon.query('hosts')}
+    assert hosts[nexthops['absent']] == 1, hosts
+    answer = why(daemon, tenant='acme')
+    assert answer['about'] == {'tenant': 'acme', 'recipients': 6, 'messages': 5}, answer
 
 
 def why(daemon, **asked):
@@ -207,13 +219,16 @@ def test_incoming_behind_the_active_limit(place):
     until(lambda: len(ask(daemon, '/v1/messages', state='incoming')[1]) == 4,
           lambda: f'three that wait: {ask(daemon, "/v1/messages")}')
     last = ask(daemon, '/v1/messages', recipient='u4@*')[1][0]['id']
-    answer = why(daemon, message=last)
-    full = link(answer, 'message_active_limit')
-    assert re.fullmatch(r'as many messages are active as may be, for \d+s: 2', full['what'])
-    assert begin <= full['since'] <= time.time()
-    assert (full['value'], full['at']) == (2, line_of(daemon, 'message_active_limit = 2'))
-    assert 'about 2 messages are in front of it' in whats(answer)
-    assert link(why(daemon, destination='held.test'), 'message_active_limit')['value'] == 2
+
+    def check():
+        answer = why(daemon, message=last)
+        full = link(answer, 'message_active_limit')
+        assert re.fullmatch(r'as many messages are active as may be, for \d+s: 2', full['what'])
+        assert begin - 1 <= full['since'] <= time.time()
+        assert (full['value'], full['at']) == (2, line_of(daemon, 'message_active_limit = 2'))
+        assert 'about 2 messages are in front of it' in whats(answer)
+        assert link(why(daemon, destination='held.test'), 'message_active_limit')['value'] == 2
+    settled(check)
 
 
 def test_recipients_in_memory(place):
@@ -257,15 +272,18 @@ def test_the_writer_is_behind(place):
                         r'handed out have no result on the disk, and 2050 may', held['what'])
     assert "the spool's writer is behind: " in held['because']
     assert begin - 1 <= held['since'] <= time.time()
-    answer = why(daemon, destination=receiver.nexthop)
-    # The transport's connections may be busy as well, by the same limit.
-    part = next(one for one in answer['chain'] if 'a crash may repeat so many' in one['what'])
-    assert (part['limit'], part['at']) == ('process_limit', line_of(daemon, 'process_limit = 1'))
-    assert answer['chain'][answer['chain'].index(part) + 1]['limit'] == 'destination_recipient_limit'
-    assert b'nothing more is handed out' in daemon.command('why', receiver.nexthop).stdout
+
+    def check():
+        answer = why(daemon, destination=receiver.nexthop)
+        # The transport's connections may be busy as well, by the same limit.
+        part = next(one for one in answer['chain'] if 'a crash may repeat so many' in one['what'])
+        assert (part['limit'], part['at']) == ('process_limit', line_of(daemon, 'process_limit = 1'))
+        assert answer['chain'][answer['chain'].index(part) + 1]['limit'] == 'destination_recipient_limit'
+        assert b'nothing more is handed out' in daemon.command('why', receiver.nexthop).stdout
+    settled(check)
     os.unlink(switch)
     daemon.wait_empty()
-    assert 'nothing more' not in ''.join(whats(why(daemon, destination=receiver.nexthop)))
+    until(lambda: 'nothing more' not in ''.join(whats(why(daemon, destination=receiver.nexthop))), 'the end of it')
 
 
 @pytest.mark.skipif(not os.path.exists(PRELOAD), reason='no fault library here')
@@ -287,12 +305,15 @@ def test_the_spool_is_full(place):
         client.say('DATA', 354)
         client.send(message() + b'.\r\n')
         assert client.reply().code == 452
-    answer = why(daemon, destination='[127.0.0.1]:9')
-    full = answer['chain'][0]
-    assert re.fullmatch(r'nothing is delivered: the spool cannot be written, for \d+s', full['what'])
-    assert full['because'] == 'the last commit failed: No space left on device'
-    assert begin - 1 <= full['since'] <= time.time()
-    assert link(answer, 'map_size')['value'] == 4 << 30
+
+    def check():
+        answer = why(daemon, destination='[127.0.0.1]:9')
+        full = answer['chain'][0]
+        assert re.fullmatch(r'nothing is delivered: the spool cannot be written, for \d+s', full['what'])
+        assert full['because'] == 'the last commit failed: No space left on device'
+        assert begin - 1 <= full['since'] <= time.time()
+        assert link(answer, 'map_size')['value'] == 4 << 30
+    settled(check)
     os.unlink(switch)
 
 
@@ -349,9 +370,9 @@ def test_dead_destination(place):
     assert one['last_error']['text'] == 'connections to every host of a.test failed lately'
     assert one['last_error']['time'] == pytest.approx(time.time(), abs=60)
     net.daemon.command('suspend', '--destination', 'A.*', '--reason', 'x')
-    assert ask(net.daemon, '/v1/destinations', match='a.t')[1][0]['order'] == '1'
+    until(lambda: ask(net.daemon, '/v1/destinations', match='a.t')[1][0].get('order') == '1', 'the order')
     net.daemon.command('resume', '1')
-    assert 'order' not in ask(net.daemon, '/v1/destinations')[1][0]
+    until(lambda: 'order' not in ask(net.daemon, '/v1/destinations')[1][0], 'no order')
     assert ask(net.daemon, '/v1/destinations', state='dead,')[0] == 400
     assert ask(net.daemon, '/v1/destinations', sort='size')[0] == 400
     answer = why(net.daemon, destination='a.test')
