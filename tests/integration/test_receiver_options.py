@@ -63,12 +63,12 @@ def test_options_of_a_provider(place):
     assert [len(line['recipients']) for line in lines] == [10]
     begun = time.monotonic()
     send(5, destination_rate_delay='300ms')
-    assert time.monotonic() - begun > 4 * 0.3
+    assert time.monotonic() - begun > 4 * 0.3 - 0.1
     send.daemon.domains['a.test'] = {'max_message_rate': '5/s'}  # the provider has it: a bound beside its own
     begun = time.monotonic()
     send(8)
     took = time.monotonic() - begun
-    assert took > 7 / 5
+    assert took > 7 / 5 - 0.1
 
     def others():
         begun = time.monotonic()

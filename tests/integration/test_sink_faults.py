@@ -21,7 +21,7 @@ OUTCOMES = '''
 CODES = {'-q': 0, '-Q': 421, '-f': 500, '-r': 450}
 
 # Of the other flags: options, outcome, code. Seconds beyond the timers of the client, or below.
-SLOW = '6'
+SLOW = '15'
 OTHERS = {
     'slow data': (('-p', '-w', '1'), 'OK', 250),
     'slower data': (('-p', '-w', SLOW), 'NEXT', 0),
@@ -80,10 +80,10 @@ def stage(module_place, report_table):
             domain = domain_of(name, has_next)
             net.mx(domain, f'mx.{domain_of(name, False)}', *(['witness.test'] if has_next else []))
             routes[domain] = ('parting' if name.endswith('quit') else 'smtp', None)
-    usual = {'inet_protocols': 'ipv4', 'smtp_data_init_timeout': '4s',
-             'smtp_data_xfer_timeout': '4s'}
+    usual = {'inet_protocols': 'ipv4', 'smtp_data_init_timeout': '10s',
+             'smtp_data_xfer_timeout': '10s'}
     net.start({'smtp': usual, 'parting': {**usual, 'smtp_connection_reuse_count_limit': 1}},
-              dns={'timeout': '5s'}, routes=routes)
+              routes=routes)
     for name in CELLS:
         for has_next in (False, True):
             submit(net.daemon, f'{domain_of(name, has_next)[:-5]}@back.test',

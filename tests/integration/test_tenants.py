@@ -186,7 +186,7 @@ def test_rows_after_a_kill(place):
 
 RULES = """rule over-tenant {
  text = 'tenant over' class = policy
- action = 'suspend-tenant 15s'
+ action = 'suspend-tenant 30s'
  example = '450 4.7.0 tenant over' }
 rule over-campaign {
  text = 'campaign over' class = policy
