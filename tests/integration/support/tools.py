@@ -22,11 +22,23 @@ def ledger_lines(path):
 
 
 class Program:
-    def __init__(self, arguments, log):
+    """ready: what it says when it serves, which is waited for; else nothing is."""
+
+    def __init__(self, arguments, log, ready=None):
         self.log = log
         with open(log, 'wb') as file:
             self.process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=file,
                                             stderr=file)
+        if ready is not None:
+            try:
+                until(lambda: ready in self.said() or self.process.poll() is not None, self.said)
+            except AssertionError:
+                self.close()
+                raise
+
+    def said(self):
+        with open(self.log, encoding='utf-8', errors='replace') as file:
+            return file.read()
 
     def close(self):
         if self.process.poll() is None:
@@ -44,7 +56,7 @@ class Sink(Program):
         self.ledger = os.path.join(folder, 'sink.ledger')
         super().__init__([os.path.join(BUILD, 'bench', 'sluice-sink'), '--listen',
                           f'{address}:{self.port}', '--ledger', self.ledger, *options],
-                         os.path.join(folder, 'sink.log'))
+                         os.path.join(folder, 'sink.log'), 'listening')
 
     @property
     def nexthop(self):
@@ -63,7 +75,7 @@ class Zone(Program):
         with open(file, 'w', encoding='ascii') as zone:
             zone.write('\n'.join(rules) + '\n')
         super().__init__([os.path.join(BUILD, 'bench', 'sluice-zone'), '--listen', self.name,
-                          '--ttl', str(ttl), '--file', file], os.path.join(folder, 'zone.log'))
+                          '--ttl', str(ttl), '--file', file], os.path.join(folder, 'zone.log'), 'answering')
 
     @property
     def name(self):
