@@ -58,7 +58,7 @@ class Gate:
     def __call__(self, verb, argument, session):
         if verb == '.':
             self.entered.set()
-            assert self.opened.wait(PATIENCE)
+            assert self.opened.wait(3 * PATIENCE)
 
 
 class Busy:

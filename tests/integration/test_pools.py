@@ -176,7 +176,7 @@ class Gate:
             self.begun.append(session.peer[0])
         if verb == '.':
             self.waiting += 1
-            self.is_open.wait(PATIENCE)
+            self.is_open.wait(3 * PATIENCE)
 
 
 # One message at a time on a connection, so that what is in flight is what the receiver has seen.

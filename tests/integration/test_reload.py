@@ -199,7 +199,7 @@ def holding_receiver(place):
     def answers(verb, _, session):
         if verb == 'MAIL':
             busy.add(session)
-            gate.wait(PATIENCE)
+            gate.wait(3 * PATIENCE)
         return None
     receiver = place.receiver(answers=answers)
     return receiver, gate, busy

@@ -79,7 +79,7 @@ def test_options_of_a_webhook_that_is_sending(place, hook):
 
     def answer(_):
         begun.set()
-        return 204 if gate.wait(PATIENCE) else 500
+        return 204 if gate.wait(3 * PATIENCE) else 500
     hook.answer = answer
     files = [os.path.join(place.folder, name) for name in ('first', 'second')]
     for path in files:

@@ -59,7 +59,7 @@ def test_mail_that_waits_is_routed_anew(place):
     def stall(verb, *_):
         if verb == '.':
             stalls.set()
-            gate.wait(120)
+            gate.wait(3 * PATIENCE)
         return None
     slow = place.receiver(answers=stall)
     takes = place.receiver()
@@ -154,7 +154,7 @@ def test_mail_that_comes_back_from_a_connection(place):
     def answers(verb, *_):
         if verb == 'MAIL':
             asked.set()
-            gate.wait(PATIENCE)
+            gate.wait(3 * PATIENCE)
             return '421 4.3.2 closing'
         return None
     closing = place.receiver(answers=answers)
