@@ -364,7 +364,9 @@ static void retell(struct spool_writer *w) ON_ROLE(w->post)
  * reception is accepted. */
 static void try_again(struct spool_writer *w) ON_ROLE(w->post)
 {
-    spool_writer_refuse_parts(w, -EIO);
+    /* Stored by this thread alone. */
+    int why = atomic_load_explicit(&w->engine->broken_by, memory_order_relaxed);
+    spool_writer_refuse_parts(w, why);
     if (clock_mono() < w->retry_at) {
         return;
     }

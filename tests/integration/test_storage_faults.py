@@ -133,6 +133,24 @@ def test_storage_is_gone_and_comes_back(place, error):
     assert bed.daemon.stop() == 0
 
 
+@pytest.mark.parametrize('error, code', [('ENOSPC', 452), ('EIO', 451)])
+def test_a_message_that_ends_while_the_storage_is_gone(place, error, code):
+    """It hears the same as one whose own commit failed."""
+    bed = Bed(place, FAULT_AT='1', FAULT_TIMES='0', FAULT_ERRNO=error, FAULT_CALLS='write,sync,size').start()
+    with Client(bed.daemon) as client:
+        client.ehlo()
+        client.mail('a@a.test', ['late@x.test'])
+        client.say('DATA', 354)
+        bed.on()
+        assert bed.offer() == code
+        client.send(b'Subject: late\r\n\r\n.\r\n')
+        assert client.reply().code == code
+    bed.off()
+    until(bed.is_accepting, lambda: f'mail to be accepted again:\n{bed.daemon.log()}')
+    bed.check()
+    assert bed.daemon.stop() == 0
+
+
 def test_results_wait_for_the_storage(place):
     """Delivered while nothing can be written: the result is stored later, and nothing repeats."""
     bed = Bed(place, FAULT_AT='1', FAULT_TIMES='0', FAULT_CALLS='write,sync,size')

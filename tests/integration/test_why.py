@@ -296,13 +296,13 @@ def test_the_spool_is_full(place):
                   'FAULT_ERRNO': 'ENOSPC'}
     daemon.start()
     submit(daemon, 'a@back.test', ['u@held.test'], message())
-    with open(switch, 'w', encoding='ascii'):
-        pass
     begin = time.time()
     with Client(daemon) as client:
         client.ehlo()
         client.mail('a@back.test', ['v@held.test'])
         client.say('DATA', 354)
+        with open(switch, 'w', encoding='ascii'):
+            pass  # whatever is written first fails, and from then on there is no room
         client.send(message() + b'.\r\n')
         assert client.reply().code == 452
 
