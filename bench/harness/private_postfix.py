@@ -50,7 +50,7 @@ class PrivatePostfix:
 
     def command(self, program, *arguments, **how):
         """Run one of its programs; how: of subprocess.run."""
-        how = {'check': True, 'timeout': 30, 'stdout': subprocess.PIPE,
+        how = {'check': True, 'timeout': 120, 'stdout': subprocess.PIPE,
                'stderr': subprocess.STDOUT, **how}
         return subprocess.run([f'/usr/sbin/{program}', '-c', self.folder / 'conf', *arguments],
                               stdin=subprocess.DEVNULL, **how)
@@ -65,7 +65,7 @@ class PrivatePostfix:
         return subprocess.run(
             ['unshare', '--mount', 'sh', '-c', 'mount --bind "$0" /etc/resolv.conf && exec "$@"', conf,
              '/usr/sbin/postfix', '-c', self.folder / 'conf', 'start'],
-            stdin=subprocess.DEVNULL, check=True, timeout=30, **how)
+            stdin=subprocess.DEVNULL, check=True, timeout=120, **how)
 
     def log(self):
         path = self.folder / 'mail.log'
