@@ -46,7 +46,7 @@ def log_section(name, nats, **options):
     return section(name, nats, log=True, **options)
 
 
-def wait_open(daemon, patience=30):
+def wait_open(daemon, patience=PATIENCE):
     daemon.wait_log('log: it works', patience)
 
 

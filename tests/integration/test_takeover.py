@@ -142,7 +142,7 @@ def test_taker_killed(nodes, nats):
     hold(b)
     lose_spool(a)
     for _ in range(3):
-        until(lambda: 'is ours, from epoch' in b.log() or len(logs(nats)) == 1, b.log, 40 + SPAN)
+        until(lambda: 'is ours, from epoch' in b.log() or len(logs(nats)) == 1, b.log, PATIENCE + SPAN)
         b.kill()
         if len(logs(nats)) == 1:
             break
@@ -356,7 +356,7 @@ class Fate:
             shutil.rmtree(victim.spool)
         taker = self.chance.choice(others)
         if kind == 'taker killed':
-            until(lambda: any('is ours, from epoch' in d.log() for d in others), victim.log, 40 + SPAN)
+            until(lambda: any('is ours, from epoch' in d.log() for d in others), victim.log, PATIENCE + SPAN)
             self.ends += 1
             taker.kill()
             if self.chance.random() < 0.5:
@@ -570,7 +570,7 @@ def test_log_made_too_late(nodes, nats, place, wakes):
         wire.daemon = None
         wire.mend()
     if not wakes:
-        b.wait_log(f'log {number} was made when its node was gone, and is removed', 30 + SPAN)
+        b.wait_log(f'log {number} was made when its node was gone, and is removed', PATIENCE + SPAN)
         assert f'SLUICE_LOG_{number}' not in logs(nats)
         return
     a.signal(signal.SIGCONT)
