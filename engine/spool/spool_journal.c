@@ -4,11 +4,13 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "engine/spool/spool_repair.h"
 #include "engine/spool/spool_table.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -191,6 +193,13 @@ struct replay {
     uint64_t generation;
     uint64_t messages, removals, damaged;
     bool is_unsure; /* the tables may have had these messages already, and have removed them */
+    struct renumbered *renumbered; /* heap, [renumbered_count] */
+    size_t renumbered_count;
+};
+
+/* A message of the journal that came to the tables under another id. */
+struct renumbered {
+    uint64_t was, is;
 };
 
 /* false: no frame of this generation begins at the offset */
@@ -229,13 +238,50 @@ bool spool_journal_has_name(int folder_fd)
     return has_name;
 }
 
+/* Puts a message whose id another one has in the tables, as in a spool that is put together of two copies.
+ * errors: -ENOMEM, of the tables */
+static int replay_renumbered(struct replay *r, struct spool_message *m,
+                             struct spool_position *position)
+{
+    struct spool_store *s = r->txn->store;
+    struct renumbered *more =
+        realloc(r->renumbered, (r->renumbered_count + 1) * sizeof(*r->renumbered));
+    if (more == NULL) {
+        return -ENOMEM;
+    }
+    r->renumbered = more;
+    const uint64_t was = position->id;
+    int err = spool_read_node(r->txn, &s->node); /* it stands in the id */
+    err = err != 0 ? err : spool_read_first_id(r->txn, &position->id);
+    err = err != 0 ? err : spool_reserve_ids(r->txn, position->id + 1);
+    if (err != 0) {
+        return err;
+    }
+    log_error("spool %s: message %016llx of the journal is %016llx now, as another one has its id",
+              s->path, (unsigned long long)was, (unsigned long long)position->id);
+    m->envelope.id = position->id;
+    r->renumbered[r->renumbered_count++] = (struct renumbered){was, position->id};
+    return spool_put_journaled(r->txn, &m->envelope, m->packed, m->body, position);
+}
+
+static uint64_t id_in_tables(const struct replay *r, uint64_t id)
+{
+    for (size_t i = 0; i < r->renumbered_count; i++) {
+        if (r->renumbered[i].was == id) {
+            return r->renumbered[i].is;
+        }
+    }
+    return id;
+}
+
 static int replay_frame(struct replay *r, const struct frame *f, struct slice record)
 {
     struct spool_position position = {SPOOL_INCOMING, f->time, f->id, 0};
     struct spool_message m;
     if (f->kind == FRAME_REMOVAL) {
         r->removals++;
-        int err = spool_flow_of_record(r->txn, f->id, &position.flow);
+        position.id = id_in_tables(r, f->id);
+        int err = spool_flow_of_record(r->txn, position.id, &position.flow);
         return err != 0 ? err : spool_remove(r->txn, &position);
     }
     if (spool_message_decode(record, f->id, true, &m) != 0) {
@@ -251,7 +297,7 @@ static int replay_frame(struct replay *r, const struct frame *f, struct slice re
     }
     position.flow = spool_flow_of(r->txn->store, &m.envelope);
     int err = spool_put_journaled(r->txn, &m.envelope, m.packed, m.body, &position);
-    return err == -EEXIST ? 0 : err;
+    return err == -EEXIST ? replay_renumbered(r, &m, &position) : err;
 }
 
 /* Replays all frames. They follow each other up to the end of a batch; the next batch begins on the
@@ -336,6 +382,7 @@ static int replay(struct spool_store *s, const struct buf *contents)
     if (err == 0) {
         err = put_generation(txn, hash_random_seed());
     }
+    free(r.renumbered);
     if (err != 0) {
         spool_abort(txn);
         return err;

@@ -264,7 +264,8 @@ MUST_USE int spool_put_recipients(struct spool_txn *, uint64_t id, uint32_t batc
 MUST_USE int spool_put_message(struct spool_txn *, const struct spool_envelope *,
                                struct slice packed_recipients, struct slice body,
                                struct spool_position *ret_position);
-/* The same for a message that the journal holds; it keeps the place it has there. */
+/* The same for a message that the journal holds; it keeps the place it has there. One that the tables have
+ * already stays as it is there. errors: -EEXIST: another message has its id */
 MUST_USE int spool_put_journaled(struct spool_txn *, const struct spool_envelope *,
                                  struct slice packed_recipients, struct slice body,
                                  const struct spool_position *);

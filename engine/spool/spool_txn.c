@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 int spool_reserve_ids(struct spool_txn *t, uint64_t below)
@@ -181,11 +182,37 @@ int spool_put_message(struct spool_txn *t, const struct spool_envelope *envelope
     return r == 0 ? unstage(t, envelope->id) : r;
 }
 
+/* Whether the tables have this very message, of inline body and recipients. */
+static bool is_there(struct spool_txn *t, const struct spool_envelope *envelope,
+                     struct slice packed_recipients, struct slice body)
+{
+    const struct spool_key key = spool_key_id(envelope->id);
+    struct spool_message m = {.envelope = *envelope, .packed = packed_recipients, .body = body};
+    struct slice record;
+    size_t bytes;
+    m.envelope.flags |= SPOOL_FLAG_BODY_INLINE;
+    if (spool_message_bytes(&m, &bytes) != 0 ||
+        spool_table_get(t, SPOOL_TABLE_MESSAGE, &key, &record) != 0 || record.len != bytes) {
+        return false;
+    }
+    char *copy = malloc(bytes);
+    if (copy == NULL) {
+        return false;
+    }
+    spool_message_encode(&m, copy, bytes);
+    bool is_same = memcmp(copy, record.data, bytes) == 0;
+    free(copy);
+    return is_same;
+}
+
 int spool_put_journaled(struct spool_txn *t, const struct spool_envelope *envelope,
                         struct slice packed_recipients, struct slice body,
                         const struct spool_position *position)
 {
     int r = put_records(t, envelope, packed_recipients, body, true); /* as the journal had it */
+    if (r == -EEXIST && is_there(t, envelope, packed_recipients, body)) {
+        return 0; /* it has its place, which may be another one by now */
+    }
     return r == 0 ? spool_queue_at(t, position) : r;
 }
 

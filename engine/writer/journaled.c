@@ -5,7 +5,6 @@
 #include "engine/spool/spool_store.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <string.h>
 
 /* A message that is not delivered after this time moves to the tables, where reports see it and its
@@ -95,8 +94,7 @@ static int put_message(struct message *m, struct spool_txn *txn)
     struct slice body;
     bool has_body = message_body(m, &body);
     assert(has_body);
-    int err = spool_put_journaled(txn, &m->envelope, message_packed(m), body, &m->position);
-    return err == -EEXIST ? 0 : err; /* ids are new; if the tables had this one, that would do */
+    return spool_put_journaled(txn, &m->envelope, message_packed(m), body, &m->position);
 }
 
 struct message *journaled_last(const struct journaled *j)

@@ -55,7 +55,7 @@ usec_t journaled_due(const struct journaled *j);
 /* The newest one; NULL: there is none. */
 struct message *journaled_last(const struct journaled *j);
 /* Put the messages behind one of them into a transaction, or all (NULL), except those whose recipients
- * are all delivered: these it removes. errors: of the store */
+ * are all delivered: these it removes. errors: of the store; -EEXIST: another message has the id of one */
 MUST_USE int journaled_put(const struct journaled *j, struct spool_txn *txn,
                            const struct message *behind);
 /* That transaction is durable: the list becomes empty, and each content is freed when nobody reads

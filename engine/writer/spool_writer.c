@@ -259,6 +259,14 @@ static void wake_all(void *ctx)
 
 static void batch_failed(struct spool_writer *w, int err) ON_ROLE(w->post)
 {
+    if (err == -EEXIST) {
+        /* Ids are given once, so this is a bug of ours; which of the two a result is for cannot be told. The
+         * journal has all that was acknowledged. */
+        log_error(
+            "spool: another message has the id of one in the journal; stopping: the next start "
+            "gives that one a new id");
+        _exit(EX_SOFTWARE);
+    }
     if (!w->is_broken) {
         log_error("spool: commit failed: %s; intake and dispatch stop until it works again",
                   err_str(err));

@@ -14,6 +14,7 @@
 #include "engine/writer/suppressor.h"
 #include "tests/unit/unit.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -366,6 +367,22 @@ static void a_crash_in_it_leaves_that_mail_in_the_journal(void **state)
     }
 }
 
+/* It is not taken for one that is in the tables already. */
+static void one_with_the_id_of_another_is_not_lost(void **state)
+{
+    struct spool_txn *t;
+    struct spool_position at;
+    const struct spool_envelope other = {
+        .id = 1, .size_bytes = BODY.len, .recipient_count = 1, .sender = SLICE("other@y")};
+    assert_int_equal(spool_begin(store, &t), 0);
+    assert_int_equal(spool_put_message(t, &other, slice_make("\0\3c@x", 5), BODY, &at), 0);
+    assert_int_equal(spool_commit(t), 0);
+    message_put(receive(1, true));
+    assert_int_equal(spool_begin(store, &t), 0);
+    assert_int_equal(journaled_put(&journaled, t, NULL), -EEXIST);
+    spool_abort(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,6 +398,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(mail_that_comes_during_a_transaction, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_crash_in_it_leaves_that_mail_in_the_journal, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(one_with_the_id_of_another_is_not_lost, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -333,6 +333,45 @@ static void the_size_may_change_between_runs(void **state)
     assert_string_equal(queue(), "1 2");
 }
 
+static void put_in_tables(uint64_t id, struct slice body)
+{
+    struct spool_txn *t = begin();
+    struct spool_position at;
+    const struct spool_envelope e = {
+        .id = id, .size_bytes = body.len, .recipient_count = 1, .sender = SLICE("a@example.com")};
+    assert_int_equal(spool_put_message(t, &e, slice_make("\0\1b", 3), body, &at), 0);
+    assert_int_equal(spool_commit(t), 0);
+}
+
+/* As where tables and journal are copies of two times. */
+static void who_meets_another_ones_id_gets_a_new_one(void **state)
+{
+    struct spool_position gone;
+    put_in_tables(1, SLICE("theirs\r\n"));
+    put_in_tables(2, SLICE("theirs\r\n"));
+    add(1, SLICE("ours\r\n"));
+    gone = add(2, SLICE("delivered\r\n"));
+    add(3, SLICE("three\r\n"));
+    assert_int_equal(spool_journal_removal(store, &gone), 0);
+    assert_int_equal(spool_journal_commit(store), 0);
+    crash();
+    /* The first free one; whose id that was gets another one in turn. 4 was of what is gone. */
+    assert_string_equal(queue(), "1 2 3 5");
+    assert_body(1, SLICE("theirs\r\n"));
+    assert_body(2, SLICE("theirs\r\n"));
+    assert_body(3, SLICE("ours\r\n"));
+    assert_body(5, SLICE("three\r\n"));
+    assert_int_equal(spool_store_first_id(store), 6);
+}
+
+static void what_the_tables_have_is_not_put_again(void **state)
+{
+    put_in_tables(1, SLICE("one\r\n"));
+    add_alone(1, SLICE("one\r\n"));
+    crash();
+    assert_string_equal(queue(), "1");
+}
+
 static void a_failed_write_leaves_what_was_there(void **state)
 {
     add_alone(1, SLICE("one\r\n"));
@@ -477,6 +516,8 @@ int main(void)
         TEST(content_never_passes_for_a_frame),
         TEST(a_full_journal_says_so),
         TEST(the_size_may_change_between_runs),
+        TEST(who_meets_another_ones_id_gets_a_new_one),
+        TEST(what_the_tables_have_is_not_put_again),
         TEST(a_failed_write_leaves_what_was_there),
         TEST(a_spool_of_the_first_format_is_taken_over),
         TEST(either_record_of_the_generation_is_enough),
