@@ -117,7 +117,6 @@ static int open_listeners(struct engine *e)
             log_error("%s", text);
             return EX_UNAVAILABLE;
         }
-        log_info("listening on %s", c->listeners[i].name);
     }
     return EX_OK;
 }
@@ -769,6 +768,7 @@ int engine_run(const struct config *config, const struct engine_host *host)
             log_error("cannot start a thread: %s", err_str(err));
             _exit(EX_OSERR);
         }
+        listener_tell(config);
         log_info("sluice %s is running", SLUICE_VERSION);
         if (host != NULL) {
             host->running(host->ctx, e);

@@ -352,7 +352,6 @@ int http_door_open(struct http *h, const struct config_http *config, size_t numb
         log_error("http \"%s\": cannot listen: %s", d->name, err_str(err));
         return err;
     }
-    log_info("listening on http%s://%s", d->key != NULL ? "s" : "", d->name);
     *ret = d;
     return 0;
 }
@@ -368,9 +367,13 @@ static int watch_daemon(struct http_door *d)
 int http_door_watch(struct http_door *d)
 {
     int err = watch_daemon(d);
-    return err != 0 ? err
-                    : poller_watch(&d->http->poller, &d->listening, d->fd, POLLER_READ,
-                                   on_door_connection);
+    err = err != 0 ? err
+                   : poller_watch(&d->http->poller, &d->listening, d->fd, POLLER_READ,
+                                  on_door_connection);
+    if (err == 0 && !d->is_control) {
+        log_info("listening on http%s://%s", d->key != NULL ? "s" : "", d->name);
+    }
+    return err;
 }
 
 int http_door_take_over(struct http_door *d, struct http_door *from)

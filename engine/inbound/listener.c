@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "engine/config/config.h"
 #include "engine/state/listener_rules.h"
 #include "engine/state/sockets.h"
@@ -128,6 +129,13 @@ void listener_free(struct listener *l)
     }
     free(l->fds);
     free(l);
+}
+
+void listener_tell(const struct config *config)
+{
+    for (size_t i = 0; i < config->listener_count; i++) {
+        log_info("listening on %s", config->listeners[i].name);
+    }
 }
 
 static _Atomic uint16_t *bucket(struct listener *l, const struct sockaddr *peer)

@@ -44,6 +44,8 @@ MUST_USE int listener_new(const struct config *config, size_t index, struct sock
 /* For local sessions: trusted, no socket of its own. NULL when out of memory. */
 struct listener *listener_new_local(const struct config *config);
 void listener_free(struct listener *l); /* accepts NULL */
+/* Say in the log where there are listeners; when their connections are taken, which wait in the sockets before. */
+void listener_tell(const struct config *config);
 
 enum listener_admission { LISTENER_ADMITTED, LISTENER_FULL, LISTENER_CLIENT_FULL };
 /* Count a connection of this client, unless a limit of these rules is reached. Any thread. */

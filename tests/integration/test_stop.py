@@ -42,6 +42,21 @@ def test_stop_under_load(place):
     assert {e['recipient'] for e in daemon.of('Delivery')} == {r for _, r in account.copies}
 
 
+def test_the_log_says_listening_when_mail_is_taken(place):
+    """A port is bound before the daemon becomes its user; with a spool that cannot be opened nobody ever answers
+    there."""
+    daemon = place.sluice(http={})
+    said = daemon.log()
+    assert 0 <= said.index(f'spool {daemon.spool}: it is new') < said.index(f'listening on 127.0.0.1:{daemon.port}')
+    assert said.index('spool ') < said.index('listening on http://')
+    other = place.sluice(start=False)
+    other.spool = daemon.spool
+    other.write_config()
+    other.start(wait=False)
+    assert other.wait_exit() == 75
+    assert 'listening' not in other.log()
+
+
 def test_queue_is_taken_up_again(place):
     receiver = place.receiver()
     daemon = place.sluice(transports={'smtp': {'hold': True}},
