@@ -10,7 +10,7 @@ import pytest
 from support.client import Client, message, submit
 from support.reloading import reload
 from support.tools import Zone
-from support.wait import PATIENCE, Pulse, until
+from support.wait import PATIENCE, Pulse, is_ever_below, until
 from test_clock import Clock
 
 LISTED = '554 5.7.1 Service unavailable; Client host [{address}] blocked using zen.spamhaus.org'
@@ -247,6 +247,74 @@ def test_one_of_three_addresses_is_listed(place, scope):
     send(daemon, 20, first=60)
     until(lambda: len(delivered(daemon)) == 80, 'all')
     assert counts[addresses[0]] == before  # it is known over the restart
+    assert not daemon.of('Bounce') and not daemon.of('TransientFailure')
+
+
+class Stream:
+    """90 messages at 60 a second to a receiver that takes them from three addresses, and lists the first of these when
+    it has 30."""
+
+    def __init__(self, place, domain, addresses):
+        self.domain, self.addresses = domain, addresses
+        self.lock = threading.Lock()
+        self.listed_at, self.is_listed_for = None, 0
+        self.given, self.taken, self.after = {}, {}, collections.Counter()
+        self.receiver = place.receiver(answers=self.answer)
+
+    def answer(self, verb, argument, session):
+        if verb != 'RCPT':
+            return None
+        client, recipient, now = session.peer[0], argument[4:-1], time.monotonic()
+        with self.lock:
+            if self.listed_at is None and len(self.taken) >= 30:
+                self.listed_at = now
+            if self.listed_at is not None and client == self.addresses[0]:
+                self.is_listed_for += 1
+                return LISTED.format(address=client)
+            self.taken[recipient] = now
+            self.after[client] += self.listed_at is not None
+        return None
+
+    def run(self, daemon):
+        """The longest that one of them was with the daemon since the address was listed."""
+        begin = time.monotonic()
+        with Client(daemon) as client:
+            client.ehlo('client.test')
+            for n in range(90):
+                time.sleep(max(0, begin + n / 60 - time.monotonic()))
+                recipient = f'{n}@{self.domain}'
+                self.given[recipient] = time.monotonic()
+                client.mail('a@a.test', [recipient])
+                client.data(message())
+        until(lambda: len(self.taken) == 90, lambda: f'{len(self.taken)} of 90')
+        return max(at - max(self.given[who], self.listed_at) for who, at in self.taken.items()
+                   if at >= self.listed_at)
+
+
+def test_the_share_of_a_listed_address_goes_by_the_others_within_a_second(place):
+    """All of the rate, what the address was refused among it: neither bounces nor waits for a retry, minutes away, or for
+    the end of the pause."""
+    addresses = [f'127.0.0.{n}' for n in (11, 12, 13)]
+    streams = [Stream(place, f'x{n}.test', addresses) for n in range(8)]
+    daemon = place.sluice(
+        routes={s.domain: ('smtp', s.receiver.nexthop) for s in streams},
+        sources={f's{n}': {'address': address} for n, address in enumerate(addresses)},
+        pools={'all': {'sources': ['s0', 's1', 's2']}}, transports={'smtp': {'source_pool': 'all'}},
+        options={'minimal_backoff_time': '300s', 'maximal_backoff_time': '400s'})
+    sent = 0
+
+    def longest():
+        nonlocal sent
+        stream = streams[sent]
+        sent += 1
+        took = stream.run(daemon)
+        # Its part of what is left would be 20; refused is what was on its way when it was said.
+        assert 1 <= stream.is_listed_for <= 15
+        assert stream.after[addresses[0]] == 0 and min(stream.after[a] for a in addresses[1:]) >= 15
+        return took
+    assert is_ever_below(1, longest, len(streams))
+    until(lambda: len(delivered(daemon)) == 90 * sent, 'all are told of')
+    assert {e['num_attempts'] for e in delivered(daemon)} == {1}
     assert not daemon.of('Bounce') and not daemon.of('TransientFailure')
 
 
