@@ -11,10 +11,6 @@
 #include <stdlib.h>
 
 enum { TRANSACTION_BYTES = 32 << 20 };
-/* Ids that the spool leaves out behind the greatest one in the log. That one is of no message: it says which ids were
- * reserved (spool_reserve_ids). Logs of older programs do not say so, so they get a distance to what they do not
- * have any more. */
-static const uint64_t id_gap = 1ULL << 32;
 
 struct replay_doubt {
     uint64_t id;     /* of the message, or the mark */
@@ -195,10 +191,12 @@ int replay_frame(struct replay *r, struct slice bytes)
     return err;
 }
 
+/* The greatest id in the log is of no message: it says which ids were reserved (spool_reserve_ids). Logs of older
+ * programs do not say so, but have lesser ids than the clock gives (spool_id_at). */
 static int pass_ids_over(struct replay *r)
 {
     int err = r->greatest == 0 || r->txn != NULL ? 0 : spool_begin(r->store, &r->txn);
-    return r->greatest == 0 || err != 0 ? err : spool_reserve_ids(r->txn, r->greatest + id_gap);
+    return r->greatest == 0 || err != 0 ? err : spool_reserve_ids(r->txn, r->greatest + 1);
 }
 
 int replay_end(struct replay *r)

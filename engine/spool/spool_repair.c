@@ -130,6 +130,14 @@ static int last_count(struct spool_txn *t, enum spool_table table, uint64_t *ret
     return r;
 }
 
+uint64_t spool_id_at(usec_t wall)
+{
+    enum { USEC_BITS = 4 }; /* 16 us an id: 48 bits last until the year 2112 */
+    const uint64_t most = count_mask - (1ull << 40);
+    uint64_t id = wall < 0 ? 0 : (uint64_t)wall >> USEC_BITS;
+    return id < most ? id : most;
+}
+
 int spool_read_first_id(struct spool_txn *t, uint64_t *ret)
 {
     uint64_t ids;

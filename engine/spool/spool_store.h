@@ -206,6 +206,11 @@ void spool_store_restore_ballast(struct spool_store *);
 /* First id that was never handed out before this start; ids below the reservation stored by
  * spool_reserve_ids may be used. */
 uint64_t spool_store_first_id(const struct spool_store *);
+/* The first id for a start at this wall time, without the node's number, where the spool has not come as far
+ * yet. One that was restored from an old copy knows nothing of the ids that it gave since; by the clock
+ * it gives none of them again, unless they were more than 62,500 for each second since the copy was made (each
+ * start takes about a million). Never so great that less than 2^40 were left. */
+uint64_t spool_id_at(usec_t wall);
 /* Which spool of a cluster this is: 1 to 65,535, and no other one has the same (node_numbers.h). It stands in the
  * upper bits of the ids that it gives; 0: it has none, and neither have its ids. A spool gets it
  * once and keeps it. As found at open. */

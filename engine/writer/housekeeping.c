@@ -43,6 +43,9 @@ static int store_bound(const struct housekeeping *h, struct spool_txn *txn,
 int housekeeping_init(struct housekeeping *h, struct engine *engine)
 {
     uint64_t first = spool_store_first_id(engine->store);
+    uint64_t by_clock =
+        (uint64_t)spool_store_node(engine->store) << SPOOL_NODE_SHIFT | spool_id_at(clock_wall());
+    first = first > by_clock ? first : by_clock;
     struct spool_txn *txn = NULL;
     *h = (struct housekeeping){.engine = engine,
                                .reserved_ids = first + ID_BLOCK,

@@ -7,6 +7,7 @@ SLUICE_CLOCK_STEPS: how many steps at random (5), SLUICE_CLOCK_SEED: which."""
 import os
 import random
 import re
+import shutil
 import struct
 import subprocess
 import time
@@ -214,4 +215,29 @@ def test_steps_at_random(place):
     daemon.wait_empty()
     everybody = [r for m in s.receiver.messages for r in m.recipients]
     assert sorted(everybody) == sorted(sent)
+    assert daemon.stop() == 0, daemon.log()
+
+
+def test_an_old_copy_of_the_spool_gives_no_id_twice(place):
+    """An id stands in return addresses, events, and what clients were told: it means one message for good."""
+    s = Stage(place)
+    daemon = s.daemon
+    s.busy.is_open = True
+
+    def send(recipient):
+        s.send(recipient)
+        return daemon.wait_event('Delivery', recipient)['id']
+
+    ids = [send('before@x.test')]
+    assert daemon.stop() == 0, daemon.log()
+    shutil.copytree(daemon.spool, daemon.spool + '.copy')
+    daemon.start()
+    ids += [send(f'after{i}@x.test') for i in range(5)]
+    assert daemon.stop() == 0, daemon.log()
+    shutil.rmtree(daemon.spool)
+    os.rename(daemon.spool + '.copy', daemon.spool)
+    s.clock.set(HOUR)
+    daemon.start()
+    ids += [send(f'restored{i}@x.test') for i in range(5)]
+    assert sorted(set(ids)) == ids, ids
     assert daemon.stop() == 0, daemon.log()

@@ -1,13 +1,14 @@
 /* The spool of a node and its log over many lives: mail comes, whole or a piece at a time, and goes; batches fail
  * before, within or behind their frames; the process dies, the disk is lost and made again from the log, which is
- * purged late. The spool, the frames, the retelling and the replay are the real ones.
+ * purged late, or an old copy of the spool takes its place. The spool, the frames, the retelling and the replay are
+ * the real ones.
  *
  *   restore_random [SEED [RUNS]]
  *
  * What must hold whenever a spool is opened: each message has the sender, the recipient and all of the content of
- * one and the same mail, and the id that this mail got; what was committed and not removed is there; and no id is
- * given twice. The same runs must find a fault that is put in: ids that go on behind what is left in a restored
- * spool. */
+ * one and the same mail, and the id that this mail got; what was committed and not removed is there, since the last
+ * old copy; and no id is given twice. The same runs must find faults that are put in: ids that go on behind what is
+ * left in a restored spool, and ids without the clock. */
 #include "base/packed.h"
 #include "engine/cluster/log_frame.h"
 #include "engine/replica/replay.h"
@@ -23,6 +24,8 @@
 
 enum { NODE = 7, PLACES = 4096, MAILS = 1024, OPEN = 12, LIVES = 10, BLOCK = 64, OPERATIONS = 4 };
 
+enum fault { NO_FAULT, IDS_BEHIND_WHAT_IS_LEFT, IDS_WITHOUT_CLOCK };
+
 enum mail_state { MAIL_NONE, MAIL_STAGED, MAIL_STORED };
 
 struct mail {
@@ -37,7 +40,9 @@ struct mail {
 
 static struct {
     uint64_t chance;
-    bool gives_ids_again, is_sound;
+    enum fault fault;
+    bool is_sound, has_copy;
+    usec_t now;
     char folder[128];
     struct spool_store *store;
     struct spool_reader *reader;
@@ -56,7 +61,7 @@ static struct {
 } w;
 
 static struct {
-    uint64_t lives, losses, mails, doubts, frames;
+    uint64_t lives, losses, copies, mails, doubts, frames;
 } totals;
 
 static unsigned draw(unsigned below)
@@ -66,7 +71,7 @@ static unsigned draw(unsigned below)
 
 static void must_hold(bool holds, const char *what)
 {
-    if (!holds && w.is_sound && !w.gives_ids_again) {
+    if (!holds && w.is_sound && w.fault == NO_FAULT) {
         (void)fprintf(stderr, "restore_random: %s\n", what);
     }
     w.is_sound = w.is_sound && holds;
@@ -212,6 +217,32 @@ static void restore(void)
     totals.losses++;
 }
 
+/* from, to: behind the name of the folder */
+static void copy_file(const char *from, const char *to)
+{
+    static char bytes[1 << 16];
+    char path[160];
+    (void)snprintf(path, sizeof(path), "%s%s", w.folder, from);
+    FILE *in = fopen(path, "r");
+    (void)snprintf(path, sizeof(path), "%s%s", w.folder, to);
+    FILE *out = fopen(path, "w");
+    REQUIRE(in != NULL && out != NULL);
+    for (size_t n; (n = fread(bytes, 1, sizeof(bytes), in)) > 0;) {
+        REQUIRE(fwrite(bytes, 1, n, out) == n);
+    }
+    REQUIRE(fclose(in) == 0 && fclose(out) == 0);
+}
+
+/* The spool is what it was when it was copied. What came and went since is as the log may still have it. */
+static void go_back_to_copy(void)
+{
+    copy_file(".copy", "/data.mdb");
+    for (unsigned i = 0; i < w.mails; i++) {
+        w.mail[i].unsure = w.last;
+    }
+    totals.copies++;
+}
+
 /* The message has what one mail has; that it is there is noted. */
 static void look_at_message(uint64_t id)
 {
@@ -278,8 +309,14 @@ static void begin_life(void)
     struct spool_txn *t;
     w.store = open_store();
     REQUIRE(spool_reader_new(w.store, &w.reader) == 0);
-    uint64_t greatest = look_at_all(), first = spool_store_first_id(w.store);
-    w.next_id = w.gives_ids_again ? (uint64_t)NODE << SPOOL_NODE_SHIFT | (greatest + 1) : first;
+    const uint64_t node = (uint64_t)NODE << SPOOL_NODE_SHIFT;
+    uint64_t greatest = look_at_all(), by_clock = node | spool_id_at(w.now);
+    w.next_id = spool_store_first_id(w.store);
+    if (w.fault == IDS_BEHIND_WHAT_IS_LEFT) {
+        w.next_id = node | (greatest + 1);
+    } else if (w.fault != IDS_WITHOUT_CLOCK && w.next_id < by_clock) {
+        w.next_id = by_clock;
+    }
     must_hold(w.next_id > w.greatest_id, "an id is given twice");
     w.reserved = w.next_id + BLOCK;
     REQUIRE(spool_begin(w.store, &t) == 0 && spool_reserve_ids(t, w.reserved) == 0 &&
@@ -453,11 +490,28 @@ static bool commit_batch(void)
 
 /* --- the run ---------------------------------------------------------------------------------- */
 
-static bool run(uint64_t seed, bool gives_ids_again)
+/* What happens to the spool while no process has it. */
+static void pass_time(void)
+{
+    w.now += USEC_PER_SEC; /* far more than the ids of a life take */
+    if (w.has_copy && draw(4) == 0) {
+        go_back_to_copy();
+    } else if (draw(3) > 0) {
+        put_fence();
+        restore();
+    }
+    if (draw(4) == 0) {
+        copy_file("/data.mdb", ".copy");
+        w.has_copy = true;
+    }
+}
+
+static bool run(uint64_t seed, enum fault fault)
 {
     memset(&w, 0, sizeof(w));
     w.chance = seed * 0x9e3779b97f4a7c15U + 1;
-    w.gives_ids_again = gives_ids_again;
+    w.now = 1800000000 * USEC_PER_SEC;
+    w.fault = fault;
     w.is_sound = true;
     w.first = 1;
     const char *base = getenv("TMPDIR");
@@ -473,38 +527,48 @@ static bool run(uint64_t seed, bool gives_ids_again)
              batches--) {
         }
         end_life();
-        if (draw(3) > 0) {
-            put_fence();
-            restore();
-        }
+        pass_time();
     }
     remove_folder();
+    char copy[160];
+    (void)snprintf(copy, sizeof(copy), "%s.copy", w.folder);
+    (void)unlink(copy); /* perhaps none was made */
     for (uint64_t place = w.first; place <= w.last; place++) {
         buf_fini(&w.frames[place]);
     }
     return w.is_sound;
 }
 
+static bool finds(uint64_t seed, uint64_t runs, enum fault fault, const char *what)
+{
+    uint64_t found = 0;
+    for (uint64_t i = 0; i < runs; i++) {
+        found += !run(seed + i, fault);
+    }
+    (void)printf("%s: unsound in %llu of %llu\n", what, (unsigned long long)found,
+                 (unsigned long long)runs);
+    return found * 4 > runs;
+}
+
 int main(int argc, char **argv)
 {
     uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
-    uint64_t runs = argc > 2 ? strtoull(argv[2], NULL, 10) : 20, found = 0;
+    uint64_t runs = argc > 2 ? strtoull(argv[2], NULL, 10) : 20;
     for (uint64_t i = 0; i < runs; i++) {
-        if (!run(seed + i, false)) {
+        if (!run(seed + i, NO_FAULT)) {
             (void)fprintf(stderr, "restore_random %llu 1: unsound\n",
                           (unsigned long long)(seed + i));
             return 1;
         }
     }
-    (void)printf("%llu runs: %llu lives, %llu disks lost, %llu mails, %llu batches that failed, "
-                 "%llu frames: sound\n",
-                 (unsigned long long)runs, (unsigned long long)totals.lives,
-                 (unsigned long long)totals.losses, (unsigned long long)totals.mails,
-                 (unsigned long long)totals.doubts, (unsigned long long)totals.frames);
-    for (uint64_t i = 0; i < runs; i++) {
-        found += !run(seed + i, true);
-    }
-    (void)printf("giving ids behind what is left: unsound in %llu of %llu\n",
-                 (unsigned long long)found, (unsigned long long)runs);
-    return found * 4 > runs ? 0 : 1;
+    (void)printf(
+        "%llu runs: %llu lives, %llu disks lost, %llu old copies, %llu mails, %llu batches that "
+        "failed, %llu frames: sound\n",
+        (unsigned long long)runs, (unsigned long long)totals.lives,
+        (unsigned long long)totals.losses, (unsigned long long)totals.copies,
+        (unsigned long long)totals.mails, (unsigned long long)totals.doubts,
+        (unsigned long long)totals.frames);
+    bool are_found = finds(seed, runs, IDS_BEHIND_WHAT_IS_LEFT, "giving ids behind what is left") &&
+                     finds(seed, runs, IDS_WITHOUT_CLOCK, "giving ids without the clock");
+    return are_found ? 0 : 1;
 }

@@ -262,6 +262,18 @@ static void removing_twice_is_fine(void **state)
     assert_int_equal(counts().messages, 0);
 }
 
+static void ids_by_the_clock(void **state)
+{
+    const usec_t day = 86400 * USEC_PER_SEC;
+    assert_int_equal(spool_id_at(-day), 0);
+    assert_int_equal(spool_id_at(32), 2);
+    /* In 2026, and an hour later. */
+    assert_int_equal(spool_id_at(1800000000 * USEC_PER_SEC), 112500000000000);
+    assert_int_equal(spool_id_at(1800003600 * USEC_PER_SEC), 112500225000000);
+    /* Whatever the clock says, there are ids left below the node's number. */
+    assert_int_equal(spool_id_at(200 * 366 * day), (1ULL << SPOOL_NODE_SHIFT) - 1 - (1ULL << 40));
+}
+
 static void same_id_twice_is_refused(void **state)
 {
     struct spool_position at;
@@ -607,6 +619,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(held_until_its_time, setup, teardown),
         cmocka_unit_test_setup_teardown(sequence_goes_on_after_a_restart, setup, teardown),
         cmocka_unit_test_setup_teardown(removing_twice_is_fine, setup, teardown),
+        cmocka_unit_test(ids_by_the_clock),
         cmocka_unit_test_setup_teardown(same_id_twice_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(discard_spares_committed_messages, setup, teardown),
         cmocka_unit_test_setup_teardown(the_record_says_where_the_content_is, setup, teardown),
