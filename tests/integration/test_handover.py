@@ -16,6 +16,7 @@ from support.api import Connection, get
 from support.client import Client, message, submit
 from support.daemon import PROGRAM
 from support.wait import PATIENCE, until
+from test_lanes import Bucket
 
 
 class Knocking:
@@ -193,6 +194,62 @@ def test_windows_go_on(place):
     daemon.kill()
     daemon.start()
     begins_with(3, 2)
+    assert daemon.stop() == 0
+
+
+class Teacher:
+    """answers: takes everything at first, then so many MAILs a second, then keeps a message before its end"""
+
+    def __init__(self):
+        self.bucket, self.release = None, threading.Event()
+        self.holds, self.held = False, 0
+
+    def __call__(self, verb, argument, session):
+        if verb == '.' and self.holds:
+            self.held += 1
+            self.release.wait(PATIENCE)
+        return self.bucket and self.bucket(verb, argument, session)
+
+
+def learned(daemon):
+    [lane] = daemon.query('lanes')
+    return lane.get('window'), [(pace['of'], pace['per_second'], pace['times'], pace['text'])
+                                for pace in lane.get('paces', [])]
+
+
+def test_pace_and_window_of_a_lane_go_on(place):
+    """They are the same in the next process: seen there while its first message is on its way, from which nothing was
+    learned yet. And it keeps to the pace, so hardly anybody is refused once more."""
+    teacher = Teacher()
+    receiver = place.receiver(answers=teacher)
+    daemon = place.sluice(http={}, routes={'*': ('smtp', receiver.nexthop)}, options={
+        'initial_destination_concurrency': 2, 'destination_recipient_limit': 1,
+        'destination_concurrency_positive_feedback': 1, 'minimal_backoff_time': '300s',
+        'maximal_backoff_time': '400s'})
+    submit(daemon, 'a@a.test', [f'r{n}@x.test' for n in range(60)], message())
+    daemon.wait_empty()
+    teacher.bucket = Bucket(20, 5)
+    submit(daemon, 'a@a.test', [f'p{n}@x.test' for n in range(60)], message())
+    daemon.wait_empty()
+    window, paces = learned(daemon)
+    assert [of for of, *_ in paces] == ['messages'], paces
+    refused = teacher.bucket.refused
+    assert refused > 0
+
+    teacher.holds = True
+    daemon.options['initial_destination_concurrency'] = window + 5  # what a window that was forgotten would be
+    daemon.write_config()
+    restart(daemon, 2)
+    assert learned(daemon) == (None, paces)  # no transport has used it yet
+    submit(daemon, 'a@a.test', ['first@x.test'], message())
+    until(lambda: teacher.held == 1, 'a message on its way')
+    assert learned(daemon) == (window, paces)
+    teacher.holds = False
+    teacher.release.set()
+    submit(daemon, 'a@a.test', [f'q{n}@x.test' for n in range(60)], message())
+    daemon.wait_empty()
+    assert not daemon.of('TransientFailure') and not daemon.of('Bounce')
+    assert teacher.bucket.refused - refused <= refused
     assert daemon.stop() == 0
 
 
