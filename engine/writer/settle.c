@@ -243,10 +243,9 @@ static bool is_notice_wanted(const struct config *c, const struct message *m)
     return (m->envelope.flags & SPOOL_FLAG_NO_NOTICES) == 0 && (t == NULL || t->notices);
 }
 
-/* Puts a notice about m to its sender into the transaction. There is none about a bounce or to the
- * null sender. A notice that the configuration turns off is left out and counted. */
-static int put_notice(struct settle *s, struct spool_txn *txn, struct message *m,
-                      enum notice_kind kind, usec_t now)
+/* Makes a notice about m to its sender, which the transaction gets with the others (put_notices). There is
+ * none about a bounce or to the null sender. A notice that the configuration turns off is left out and counted. */
+static int make_notice(struct settle *s, struct message *m, enum notice_kind kind, usec_t now)
 {
     if (m->envelope.sender.len == 0 || (m->envelope.flags & SPOOL_FLAG_BOUNCE) != 0) {
         return 0;
@@ -270,14 +269,20 @@ static int put_notice(struct settle *s, struct spool_txn *txn, struct message *m
     if (err != 0) {
         return err == ERR_MISSING ? 0 : err;
     }
-    err = intake_put(in, txn);
-    if (err != 0) {
-        intake_free(in);
-        return err;
-    }
     s->notices[s->notice_count++] = in;
     s->notice_bytes += in->body.len;
     return 0;
+}
+
+/* Puts the notices into the transaction: at its end, behind the mail that was received while it took results
+ * (between), which the activator knows by now. It takes mail of a flow in the order of places. */
+static int put_notices(struct settle *s, struct spool_txn *txn)
+{
+    int err = 0;
+    for (uint32_t i = 0; err == 0 && i < s->notice_count; i++) {
+        err = intake_put(s->notices[i], txn);
+    }
+    return err;
 }
 
 /* The earlier of two times; a park_until of 0 means that nothing is parked. */
@@ -371,16 +376,15 @@ static int expire(struct settle *s, struct message *m, usec_t now)
 }
 
 /* Tells the sender of failures; or, when it was warned and all is well in the end, of that. */
-static int tell_sender(struct settle *s, struct spool_txn *txn, struct message *m,
-                       const struct ending *e, usec_t now)
+static int tell_sender(struct settle *s, struct message *m, const struct ending *e, usec_t now)
 {
     if (e->has_failed || e->is_expired) {
-        return put_notice(s, txn, m, e->is_expired ? NOTICE_EXPIRED : NOTICE_FAILED, now);
+        return make_notice(s, m, e->is_expired ? NOTICE_EXPIRED : NOTICE_FAILED, now);
     }
     if (!e->has_deferred && !e->has_parked && m->retry.warned &&
         settings_of(s->engine)->config->confirm_delay_cleared &&
         message_has_kind(m, RESULT_DELIVERED)) {
-        return put_notice(s, txn, m, NOTICE_CLEARED, now);
+        return make_notice(s, m, NOTICE_CLEARED, now);
     }
     return 0;
 }
@@ -468,7 +472,7 @@ static int defer(struct settle *s, struct spool_txn *txn, struct message *m, con
     s->has_deferred = true;
     if (may_warn && !retry.warned && retry_is_warning_due(now, m->envelope.warn_at)) {
         retry.warned = true;
-        int err = put_notice(s, txn, m, NOTICE_DELAYED, now);
+        int err = make_notice(s, m, NOTICE_DELAYED, now);
         if (err != 0) {
             return err;
         }
@@ -488,7 +492,7 @@ static int settle_message(struct settle *s, struct spool_txn *txn, struct messag
     int err = e.is_expired ? expire(s, m, now) : 0;
     m->account.is_settled = err != SETTLE_LATER;
     if (err == 0) {
-        err = tell_sender(s, txn, m, &e, now);
+        err = tell_sender(s, m, &e, now);
     }
     if (err != 0) {
         return err;
@@ -600,7 +604,8 @@ int settle_write(struct settle *s, struct spool_txn *txn, usec_t now)
             return err;
         }
     }
-    return s->has_deferred ? spool_note_clock(txn, now) : 0;
+    int err = put_notices(s, txn);
+    return err == 0 && s->has_deferred ? spool_note_clock(txn, now) : err;
 }
 
 bool settle_has_rest(const struct settle *s)

@@ -31,7 +31,7 @@ struct settle {
                                   * has the message: a removal in the journal is enough */
     bool is_journal_only;    /* the commit under way writes only `delivered`, to the journal */
     struct notice_log log;   /* event lines that must be written before the commit */
-    struct intake **notices; /* bounces put into the current transaction */
+    struct intake **notices; /* bounces that the current transaction gets, or has */
     uint32_t notice_count, notice_capacity;
     uint64_t notice_bytes;     /* contents of these notices */
     bool has_deferred;         /* the current transaction defers something */

@@ -7,9 +7,8 @@
  * journal is only ever ahead of the tables, and never beside them. When a transaction is due, such
  * receptions are committed to the journal and answered before it begins, for a client waits for them
  * and nobody for results. Those that come while the transaction takes results are committed to the
- * journal between two messages, and taken over by it at its end, until it has a notice; those that come
- * then, or during its commit, wait for that, so while new mail comes it takes no more results than suits
- * its commit.
+ * journal between two messages, and taken over by it at its end; those that come during its commit wait
+ * for that, so while new mail comes it takes no more results than suits its commit.
  *
  * Receptions have a ring of their own (post.h, `first`), so they wait behind no line of results. A batch
  * takes as many of either as it has room for, so neither keeps the other waiting. No order between the

@@ -374,15 +374,15 @@ static void answer_parts(struct spool_writer *w, bool is_journal)
 /* What the transaction under way has taken so far is the same with or without this: the journal is a
  * file of its own, and the transaction takes over what is put here before it ends (write_tables). A crash
  * before that finds the journal's generation in force, and these receptions in it. With a log in the
- * cluster they wait, as the transaction's changes are being gathered for it. They also wait once the
- * transaction has a notice: that has its place in the queue, nobody is told of it before the commit, and the
+ * cluster they wait, as the transaction's changes are being gathered for it. Nothing that the transaction
+ * brings has a place in the queue yet, notices neither: nobody is told of it before the commit, and the
  * activator would take it for mail that it has met when it got mail from behind it first (backlog.h). */
 void spool_writer_take_meanwhile(void *ctx)
 {
     struct spool_writer *w = ctx;
     post_assert_owner(&w->post);
     if (!post_has_first(&w->post) || w->part_count > 0 || w->is_broken || post_must_end(&w->post) ||
-        w->settle.notice_count > 0 || w->engine->replica != NULL) {
+        w->engine->replica != NULL) {
         return;
     }
     spool_writer_take_receptions(w);

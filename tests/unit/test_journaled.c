@@ -334,6 +334,29 @@ static void mail_that_comes_during_a_transaction(void **state)
     assert_true(spool_journal_is_empty(store));
 }
 
+/* Mail that comes while a transaction bounces other mail is told of before the notices, so its place is in front
+ * of theirs. */
+static void notices_are_behind_mail_that_comes_meanwhile(void **state)
+{
+    unsigned calls = 0;
+    atomic_store(&engine->next_id, 100);
+    for (int i = 0; i < 2; i++) {
+        struct message *m = receive(1 + i, true);
+        collect(m, 0, RESULT_FAILED);
+        collect(m, 1, RESULT_FAILED);
+    }
+    settle.between = receive_meanwhile;
+    settle.between_ctx = &calls;
+    commit_tables(true);
+    assert_int_equal(calls, 1);
+    assert_int_equal(counts().incoming, 3);
+    assert_int_equal(settle.notice_count, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_true(settle.notices[i]->position.time > told);
+    }
+    settle_failed(&settle); /* frees them; nobody is to hear of them here */
+}
+
 static void a_crash_in_it_leaves_that_mail_in_the_journal(void **state)
 {
     for (int i = 0; i < 2; i++) {
@@ -396,6 +419,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(each_flow_is_told_of_its_newest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_that_was_given_back_is_told_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(mail_that_comes_during_a_transaction, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(notices_are_behind_mail_that_comes_meanwhile, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_crash_in_it_leaves_that_mail_in_the_journal, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(one_with_the_id_of_another_is_not_lost, set_up, tear_down),
