@@ -157,9 +157,11 @@ class Node:
     def number(self):
         """Of the spool that it writes a log of; None: of none yet."""
         try:
-            rows = [json.loads(line) for line in api.get(self.daemon, '/v1/cluster').body.splitlines()]
+            status, rows = api.ask(self.daemon, '/v1/cluster')
         except (OSError, ValueError):
             return None  # it starts, or ends
+        if status != 200:
+            return None  # it is about to end
         return next((row.get('number') for row in rows if row['node'] == self.name), None) if rows[-1]['log']['open'] else None
 
     def limit_disk(self, is_full):
