@@ -142,7 +142,7 @@ def stage(module_place):
                  'maximal_backoff_time': '300s'},
         transports={'smtp': {'smtp_tls_security_level': 'dane', 'smtp_tcp_port': port,
                              'smtp_tls_CAfile': authority.cert}},
-        dns={'servers': [zone.resolver], 'timeout': '5s'})
+        dns={'servers': [zone.resolver], 'timeout': '20s'})
     for case in CASES.values():
         submit(daemon, 'a@bounce.test', [f'user@{case.domain}'], message(case.name))
     return daemon, peers

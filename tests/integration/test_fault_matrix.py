@@ -128,7 +128,7 @@ class Stage:
     def start(self):
         usual = {'process_limit': 1000, 'inet_protocols': 'ipv4',
                  'smtp_connection_cache_time_limit': '60s'}
-        hasty = {f'smtp_{step}_timeout': '3s' for step in (
+        hasty = {f'smtp_{step}_timeout': '8s' for step in (
             'connect', 'helo', 'starttls', 'mail', 'rcpt', 'data_init', 'data_xfer', 'data_done',
             'rset')}
         strict = {'smtp_tls_security_level': 'encrypt'}
@@ -147,7 +147,7 @@ class Stage:
             ('_hasty' if cell.column in TIMED else ''), cell.domain)
             for cell in self.cells.values()}
         return self.net.start(
-            transports, dns={'timeout': '5s'}, listener={'smtpd_recipient_limit': 0},
+            transports, listener={'smtpd_recipient_limit': 0},
             routes={**routes, 'back.test': ('usual', self.back.nexthop)}).daemon
 
     def wait_results(self, recipients, kinds):

@@ -176,7 +176,7 @@ class Stage:
         return self.net.start(
             {way: {**usual, **options} for way, options in special.items()},
             sources={'socks': {'socks5': self.proxy.name}}, pools={'out': {'sources': ['socks']}},
-            routes=self.routes, dns={'timeout': '5s'}).daemon
+            routes=self.routes).daemon
 
     def send(self, words, names=tuple(CASES)):
         """A message a word to each domain; a word with a capital is a large message."""

@@ -18,7 +18,7 @@ def test_the_window_is_what_the_receiver_counts(place):
     build, folder, port = pathlib.Path(BUILD), pathlib.Path(place.folder), free_port()
     transport = {'initial_destination_concurrency': LIMIT, 'destination_concurrency_limit': LIMIT,
                  'smtp_connection_reuse_count_limit': 1}
-    with Sink(build, folder, '--connections-per-client', LIMIT, '--delay-dot', 5) as sink, \
+    with Sink(build, folder, '--connections-per-client', LIMIT, '--delay-dot', 30) as sink, \
             running(lambda place: Sluice(build, place, port, [('limited.test', sink.nexthop())],
                                          transport), folder):
         inject(build, port, MESSAGES, 1000, 'limited.test')

@@ -17,13 +17,13 @@ HOST = [('A', '127.0.0.1')]
 
 @pytest.fixture(scope='module')
 def net(module_place):
-    return Net(module_place).start()
+    return Net(module_place).start(dns={'timeout': '10s', 'tries': 1})
 
 
 @pytest.fixture(scope='module')
 def hasty(module_place):
     """One whose relay soon has enough of a name server that says nothing."""
-    return Net(module_place).start(dns={'timeout': '1s'})
+    return Net(module_place).start(dns={'timeout': '1s', 'tries': 1})
 
 
 def test_best_preference_wins(net):

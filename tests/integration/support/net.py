@@ -18,7 +18,7 @@ class Net:
         """The relay. Its transports use the port of this net."""
         self.daemon = self.place.sluice(
             options={'allow_loopback': True, **(options or {})},
-            dns={'servers': [self.dns.name], **(dns or {})},
+            dns={'servers': [self.dns.name], 'timeout': '3s', 'tries': 5, **(dns or {})},
             transports={name: {'smtp_tcp_port': self.port, **more}
                         for name, more in (transports or {'smtp': {}}).items()}, **settings)
         return self
