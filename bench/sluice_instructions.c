@@ -28,6 +28,7 @@ static const struct {
     {"schedule-50", stage_schedule_many},
     {"schedule-site", stage_schedule_site},
     {"schedule-lanes", stage_schedule_lanes},
+    {"schedule-flows", stage_schedule_flows},
     {"deliver", stage_deliver},
 };
 enum { STAGE_COUNT = sizeof(stages) / sizeof(stages[0]) };
@@ -39,7 +40,8 @@ static const char usage[] =
     "tests/instructions/check_instructions.py does.\n"
     "\n"
     "  --stage NAME    receive, inject, inject-batch, record, log, tally, sign, schedule,\n"
-    "                  schedule-50, schedule-site, schedule-lanes or deliver; without it: all\n"
+    "                  schedule-50, schedule-site, schedule-lanes, schedule-flows or deliver;\n"
+    "                  without it: all\n"
     "  --messages N    through each stage (1000)\n"
     "  --build         print how this program was built, and nothing else\n"
     "\n"

@@ -47,6 +47,9 @@ MUST_USE bool stage_schedule_site(const struct stage_message *m, uint64_t messag
 /* The same from three sources whose lanes send what is lent to them, as under a rate, and whose windows
  * are small, so that messages wait. */
 MUST_USE bool stage_schedule_lanes(const struct stage_message *m, uint64_t messages);
+/* One source, ten sites of one destination each, mail of 20 tenants that take turns: about each second message
+ * is the first of its tenant for its destination, and each second the last. */
+MUST_USE bool stage_schedule_flows(const struct stage_message *m, uint64_t messages);
 /* Delivery: net/smtp_client with PIPELINING, without CHUNKING, to a scripted receiver. */
 MUST_USE bool stage_deliver(const struct stage_message *m, uint64_t messages);
 

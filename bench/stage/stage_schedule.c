@@ -14,6 +14,7 @@
 #define IN_FLIGHT_MAX 1024
 #define NAME_BYTES    40
 #define LENT_MAX      20 /* messages, by one answer to SCHED_ASK */
+#define ODD           UINT64_C(0x9e3779b97f4a7c15)
 
 /* Who gets the messages, and from where. */
 struct schedule_plan {
@@ -23,6 +24,7 @@ struct schedule_plan {
     uint32_t sources; /* 0: the one that a core begins with */
     int window_limit; /* of each lane; 0: none, so that nothing waits for long */
     bool is_limited;  /* the lanes of the sites send what is lent to them, as under a rate */
+    uint32_t tenants; /* 0: all mail is of one flow */
 };
 
 struct schedule {
@@ -60,10 +62,16 @@ static void fail_schedule(struct schedule *s, const char *what)
 
 static void submit_message(struct schedule *s)
 {
-    const char *name = s->names[s->submitted % s->destinations];
+    /* In no order that repeats: each tenant writes to all. */
+    uint64_t number = s->plan->tenants > 0 ? s->submitted * ODD >> 32 : s->submitted;
+    const char *name = s->names[number % s->destinations];
     const struct sched_recipient to = {slice_of(name), slice_of(name + 2), 0, 0};
-    const struct sched_message part = {
+    struct sched_message part = {
         .id = ++s->submitted, .handle = s, .recipients = &to, .recipient_count = 1};
+    if (s->plan->tenants > 0) {
+        part.flow.class = SCHED_NORMAL;
+        part.flow.tenant = 1 + (uint32_t)(number / s->destinations % s->plan->tenants);
+    }
     if (sched_submit(s->core, &part, s->now) != 0) {
         fail_schedule(s, "a message was not taken");
     }
@@ -270,6 +278,17 @@ bool stage_schedule_lanes(const struct stage_message *m, uint64_t messages)
                                               .sources = SOURCES,
                                               .window_limit = 5,
                                               .is_limited = true};
+    (void)m;
+    return run_schedule(&plan, messages);
+}
+
+bool stage_schedule_flows(const struct stage_message *m, uint64_t messages)
+{
+    static const struct schedule_plan plan = {.stage = "schedule-flows",
+                                              .destinations = 10,
+                                              .sites = 10,
+                                              .window_limit = 5,
+                                              .tenants = 20};
     (void)m;
     return run_schedule(&plan, messages);
 }

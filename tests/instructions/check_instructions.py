@@ -24,7 +24,7 @@ import sys
 FEW, MANY = 500, 1500  # the scheduler's queue is full from 200 on
 GROWTH_MAX = 0.02
 STAGES = ('receive', 'inject', 'inject-batch', 'record', 'log', 'tally', 'sign', 'schedule', 'schedule-50',
-          'schedule-site', 'schedule-lanes', 'deliver')
+          'schedule-site', 'schedule-lanes', 'schedule-flows', 'deliver')
 BASELINE = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'baseline.json')
 
 # All of the environment: its size moves the stack.
