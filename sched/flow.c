@@ -81,6 +81,7 @@ int flow_init_all(struct sched *s)
 {
     struct flows *all = &s->flows;
     int err = table_init(&all->by_key, &s->host);
+    err = err != 0 ? err : table_init(&all->tenants, &s->host);
     err = err != 0 ? err : table_init(&all->stands, &s->host);
     err = err != 0 ? err : table_init(&all->shares, &s->host);
     return err != 0 ? err : table_init(&all->stakes, &s->host);
@@ -138,11 +139,63 @@ static void measure_class(struct sched *s, uint32_t class)
     }
 }
 
+static bool tenant_matches(const struct table_node *node, const void *key)
+{
+    const struct flow_tenant *t = container_of(node, const struct flow_tenant, node);
+    const struct sched_flow_key *k = key;
+    return t->tenant == k->tenant && t->class == k->class;
+}
+
+static struct flow_tenant *new_tenant(struct sched *s, const struct flow *f, uint64_t hash)
+{
+    struct flow_tenant *t = NULL;
+    if (table_reserve(&s->flows.tenants) == 0) {
+        t = s->host.alloc(s->host.ctx, sizeof(*t));
+    }
+    if (t != NULL) {
+        *t = (struct flow_tenant){
+            .node.hash = hash, .class = f->key.class, .tenant = f->key.tenant, .first = f};
+        table_insert(&s->flows.tenants, &t->node);
+    }
+    return t;
+}
+
+/* errors: -ENOMEM */
+static MUST_USE int join_tenant(struct sched *s, struct flow *f)
+{
+    uint64_t number = (uint64_t)f->key.class << 32 | f->key.tenant;
+    uint64_t hash = hash_bytes(&number, sizeof(number), s->hash_seed);
+    struct table_node *node = table_find(&s->flows.tenants, hash, tenant_matches, &f->key);
+    f->tenant =
+        node != NULL ? container_of(node, struct flow_tenant, node) : new_tenant(s, f, hash);
+    if (f->tenant == NULL) {
+        return -ENOMEM;
+    }
+    f->tenant->flows++;
+    return 0;
+}
+
+static void leave_tenant(struct sched *s, struct flow *f)
+{
+    struct flow_tenant *t = f->tenant;
+    if (t == NULL) {
+        return;
+    }
+    f->tenant = NULL;
+    t->first = t->first == f ? NULL : t->first;
+    t->flows--;
+    if (t->flows == 0) {
+        table_remove(&s->flows.tenants, &t->node);
+        s->host.release(s->host.ctx, t);
+    }
+}
+
 static void free_flow(struct sched *s, struct flow *f)
 {
     assert(list_is_empty(&f->holds) && list_is_empty(&f->passed_shares));
     assert(tree_is_empty(&f->seeks) && list_is_empty(&f->loose));
     unlink_live(f, &s->flows);
+    leave_tenant(s, f);
     list_remove(&f->all);
     if (f != &s->flow) {
         table_remove(&s->flows.by_key, &f->node);
@@ -157,6 +210,7 @@ void flow_fini_all(struct sched *s)
         free_flow(s, f);
     }
     table_fini(&s->flows.by_key);
+    table_fini(&s->flows.tenants);
     table_fini(&s->flows.stands);
     table_fini(&s->flows.shares);
     table_fini(&s->flows.stakes);
@@ -172,20 +226,35 @@ static bool key_matches(const struct table_node *node, const void *key)
     return is_same(&container_of(node, const struct flow, node)->key, key);
 }
 
+/* false: no memory, nothing changed */
+static bool begin_turns(struct sched *s)
+{
+    if (!flows_take_turns(s) && (join_tenant(s, &s->flow) != 0 || turn_begin(s) != 0)) {
+        leave_tenant(s, &s->flow);
+        return false;
+    }
+    return true;
+}
+
 static struct flow *flow_new(struct sched *s, const struct sched_flow_key *key, uint64_t hash)
 {
     struct flow *f = NULL;
-    if (table_reserve(&s->flows.by_key) == 0 && (flows_take_turns(s) || turn_begin(s) == 0)) {
+    if (table_reserve(&s->flows.by_key) == 0 && begin_turns(s)) {
         f = s->host.alloc(s->host.ctx, sizeof(*f));
     }
-    if (f != NULL) {
-        flow_init(f);
-        f->key = *key;
-        f->node.hash = hash;
-        f->number = ++s->flows.numbers;
-        table_insert(&s->flows.by_key, &f->node);
-        list_push_back(&s->flows.all, &f->all);
+    if (f == NULL) {
+        return NULL;
     }
+    flow_init(f);
+    f->key = *key;
+    if (join_tenant(s, f) != 0) {
+        s->host.release(s->host.ctx, f);
+        return NULL;
+    }
+    f->node.hash = hash;
+    f->number = ++s->flows.numbers;
+    table_insert(&s->flows.by_key, &f->node);
+    list_push_back(&s->flows.all, &f->all);
     return f;
 }
 
@@ -239,6 +308,7 @@ void flow_put(struct sched *s, struct flow *f)
     /* The last job of all: the next one may be the only flow's again. */
     if (flows_take_turns(s) && s->by_id.count == 0) {
         unlink_live(&s->flow, &s->flows);
+        leave_tenant(s, &s->flow);
         handover_end(s);
         s->flows.take_turns = false;
         s->flows.floors = (struct floors){0};

@@ -12,6 +12,14 @@
 
 struct job;
 
+/* A tenant's flows in a class, while flows take turns. */
+struct flow_tenant {
+    struct table_node node; /* sched.flows.tenants */
+    uint32_t class, tenant;
+    uint32_t flows;           /* it goes with the last one */
+    const struct flow *first; /* the one that it came with; NULL: that is gone */
+};
+
 /* What lower classes are owed where a higher one goes first: percents of a unit, more than 0 only
  * while they wait. */
 struct floors {
@@ -41,7 +49,7 @@ struct flow {
     struct sched_flow_key key;
     uint32_t weight; /* of its tenant in this class */
     uint32_t jobs;
-    uint32_t held; /* connections that it made busy */
+    uint32_t held;                /* connections that it made busy */
     uint32_t waiting, recipients; /* of its jobs: entries that wait; recipients in entries */
     usec_t oldest; /* queued_time of the first job on its schedule by age; 0: none is there */
     /* What follows matters where flows take turns; sched/turn.h. */
@@ -51,14 +59,15 @@ struct flow {
     struct tree_node in_holders; /* sched.flows.holders, by these for its weight */
     uint64_t number;             /* in the order of creation, from 1 */
     struct tree_node in_live;    /* sched.flows.live or .slotless, by rank */
-    uint64_t taken;              /* a start tag: connections that it was given, each by its weight */
-    uint64_t rank;               /* of what it holds, and of what it has taken (sched/flow.c) */
-    struct list holds;           /* turn.in_flow: open places where it has the turn */
-    struct list passed_shares;   /* share.passed: places where it had the turn in vain */
-    struct tree seeks;           /* share.in_seeks: where it could use a slot; some no more */
-    struct list loose;           /* share.in_list: likewise, and no job is parked there */
-    struct list all;             /* sched.flows.all */
-    struct table_node node;      /* sched.flows.by_key; not the first one */
+    uint64_t taken;             /* a start tag: connections that it was given, each by its weight */
+    uint64_t rank;              /* of what it holds, and of what it has taken (sched/flow.c) */
+    struct list holds;          /* turn.in_flow: open places where it has the turn */
+    struct flow_tenant *tenant; /* NULL: of the first flow, while there are no turns */
+    struct list passed_shares;  /* share.passed: places where it had the turn in vain */
+    struct tree seeks;          /* share.in_seeks: where it could use a slot; some no more */
+    struct list loose;          /* share.in_list: likewise, and no job is parked there */
+    struct list all;            /* sched.flows.all */
+    struct table_node node;     /* sched.flows.by_key; not the first one */
 };
 
 /* By what the ranks of a class's flows go. */
@@ -78,7 +87,7 @@ struct flows {
     bool has_given;                     /* some were given over since the last action */
     uint32_t giving;                    /* flow.giving of all */
     uint64_t pass;                      /* of sched/place/handover.c, by number */
-    struct table by_key;
+    struct table by_key, tenants;
     struct table stands, shares, stakes; /* sched/turn.h */
     uint64_t numbers;                    /* given to flows and turns */
     struct floors floors;                /* of selections */

@@ -2,6 +2,9 @@
  * that come and go), site (destinations that move) and flow (the second one comes). What they mean for
  * whose turn it is, is in sched/turn.c.
  *
+ * Most stands have their share for themselves, and are found by it; only those of a share with several are in a
+ * table of their own besides.
+ *
  * A destination can always leave its site, also without memory. A stand whose share at the site has
  * another stand as well has a share at its destination's own party meanwhile, which it does not use; one
  * that has its share for itself takes the memory of that along. The turn of the own party is kept as
@@ -13,6 +16,7 @@
 #include "sched/place/handover.h"
 #include "sched/place/shortage.h"
 #include "sched/place/site.h"
+#include "sched/place/stake.h"
 #include "sched/transport.h"
 #include "sched/turn.h"
 
@@ -26,8 +30,7 @@ struct pair_key {
     const void *a, *b;
 };
 
-/* Of numbers and not of addresses: when a table grows must not depend on where memory lies. */
-static uint64_t pair_hash(const struct sched *s, uint64_t a, uint64_t b)
+uint64_t turn_hash(const struct sched *s, uint64_t a, uint64_t b)
 {
     uint64_t pair[2] = {a, b};
     return hash_bytes(pair, sizeof(pair), s->hash_seed);
@@ -47,19 +50,34 @@ static bool share_matches(const struct table_node *node, const void *key)
     return share->flow == k->a && share->turn == k->b;
 }
 
-static bool stake_matches(const struct table_node *node, const void *key)
+/* NULL: it has none at the destination's party. */
+static struct share *share_at(const struct sched *s, const struct flow *f,
+                              const struct sched_destination *d)
 {
-    const struct stake *a = container_of(node, const struct stake, node), *b = key;
-    return a->turn == b->turn && a->class == b->class && a->tenant == b->tenant;
+    const struct turn *t = d->party->turn;
+    return t == NULL ? NULL : turn_share(s, f, t);
+}
+
+/* share: of the destination's party, or NULL */
+static struct stand *stand_of_share(const struct sched *s, const struct share *share,
+                                    const struct sched_destination *d)
+{
+    if (share == NULL) {
+        return NULL;
+    }
+    if (share->only != NULL) {
+        return share->only->destination == d ? share->only : NULL;
+    }
+    const struct pair_key key = {share->flow, d};
+    uint64_t hash = turn_hash(s, share->flow->number, d->node.hash);
+    struct table_node *node = table_find(&s->flows.stands, hash, stand_matches, &key);
+    return node == NULL ? NULL : container_of(node, struct stand, node);
 }
 
 struct stand *turn_stand(const struct sched *s, const struct flow *f,
                          const struct sched_destination *d)
 {
-    const struct pair_key key = {f, d};
-    struct table_node *node =
-        table_find(&s->flows.stands, pair_hash(s, f->number, d->node.hash), stand_matches, &key);
-    return node == NULL ? NULL : container_of(node, struct stand, node);
+    return stand_of_share(s, share_at(s, f, d), d);
 }
 
 /* Where a turn is: at a party, or else at the lanes of a set. */
@@ -132,59 +150,23 @@ static void let_turn_go(struct sched *s, struct turn *t)
     settle_turn(s, t);
 }
 
-/* A share comes to the stake of its tenant, made when missing, and brings the memory for one: so each
- * that leaves can have as much. */
-static struct stake *join_stake(struct sched *s, struct turn *t, const struct flow *f,
-                                struct stake *brought)
-{
-    const struct stake key = {.turn = t, .class = f->key.class, .tenant = f->key.tenant};
-    uint64_t number = (uint64_t)f->key.class << 32 | f->key.tenant;
-    uint64_t hash = pair_hash(s, number, t->number);
-    struct table_node *node = table_find(&s->flows.stakes, hash, stake_matches, &key);
-    struct stake *stake = brought;
-    if (node != NULL) {
-        stake = container_of(node, struct stake, node);
-        brought->spare = stake->spare;
-        stake->spare = brought;
-    } else {
-        *stake = key;
-        stake->node.hash = hash;
-        table_insert(&s->flows.stakes, &stake->node);
-    }
-    stake->shares++;
-    return stake;
-}
-
-/* Returns memory for a stake. */
-static struct stake *leave_stake(struct sched *s, struct stake *stake)
-{
-    stake->shares--;
-    if (stake->shares == 0) {
-        table_remove(&s->flows.stakes, &stake->node);
-        return stake;
-    }
-    struct stake *spare = stake->spare;
-    stake->spare = spare->spare;
-    return spare;
-}
-
 struct share *turn_share(const struct sched *s, const struct flow *f, const struct turn *t)
 {
     const struct pair_key key = {f, t};
     struct table_node *node =
-        table_find(&s->flows.shares, pair_hash(s, f->number, t->number), share_matches, &key);
+        table_find(&s->flows.shares, turn_hash(s, f->number, t->number), share_matches, &key);
     return node == NULL ? NULL : container_of(node, struct share, node);
 }
 
-/* The tables have room for it and its stake. */
+/* The tables have room for it and its stake. brought: NULL unless its flow's shares bring one */
 static void place_share(struct sched *s, struct share *share, struct stake *brought, struct flow *f,
                         struct turn *t)
 {
     memset(share, 0, sizeof(*share));
     share->flow = f;
     share->turn = t;
-    share->stake = join_stake(s, t, f, brought);
-    share->node.hash = pair_hash(s, f->number, t->number);
+    stake_join(s, share, brought);
+    share->node.hash = turn_hash(s, f->number, t->number);
     turn_init_share(share);
     shortage_init_share(share);
     tree_node_init(&share->in_turn);
@@ -194,7 +176,7 @@ static void place_share(struct sched *s, struct share *share, struct stake *brou
     table_insert(&s->flows.shares, &share->node);
 }
 
-/* Returns the memory of its stake, or as much. */
+/* Returns the memory of its stake, or as much; NULL: it brought none. */
 static struct stake *displace_share(struct sched *s, struct share *share)
 {
     struct turn *t = share->turn;
@@ -207,7 +189,7 @@ static struct stake *displace_share(struct sched *s, struct share *share)
     list_remove(&share->in_marked);
     t->last = t->last == share ? NULL : t->last;
     table_remove(&s->flows.shares, &share->node);
-    struct stake *left = leave_stake(s, share->stake);
+    struct stake *left = stake_leave(s, share);
     let_turn_go(s, t);
     return left;
 }
@@ -216,29 +198,29 @@ static struct share *new_share(struct sched *s, struct flow *f, struct turn *t)
 {
     struct share *share = NULL;
     struct stake *stake = NULL;
-    if (table_reserve(&s->flows.shares) == 0 && table_reserve(&s->flows.stakes) == 0) {
-        stake = s->host.alloc(s->host.ctx, sizeof(*stake));
+    if (table_reserve(&s->flows.shares) != 0) {
+        return NULL;
     }
-    if (stake != NULL) {
-        share = s->host.alloc(s->host.ctx, sizeof(*share));
+    if (stake_is_brought_by(f)) {
+        stake = table_reserve(&s->flows.stakes) != 0 ? NULL
+                                                     : s->host.alloc(s->host.ctx, sizeof(*stake));
+        if (stake == NULL) {
+            return NULL;
+        }
     }
+    share = s->host.alloc(s->host.ctx, sizeof(*share));
     if (share != NULL) {
         place_share(s, share, stake, f, t);
-    } else if (stake != NULL) {
-        s->host.release(s->host.ctx, stake);
+    } else {
+        stake_release(s, stake);
     }
     return share;
 }
 
-/* With one stand more. is_new: there is none yet, as the party has no other destination. NULL: no
- * memory. */
-static struct share *obtain_share(struct sched *s, struct flow *f, struct at at, bool is_new)
+/* With one stand more. share: the one that the flow has there, or NULL. NULL: no memory */
+static struct share *enter_turn(struct sched *s, struct flow *f, struct turn *t,
+                                struct share *share)
 {
-    struct turn *t = obtain_turn(s, at);
-    if (t == NULL) {
-        return NULL;
-    }
-    struct share *share = is_new ? NULL : turn_share(s, f, t);
     share = share == NULL ? new_share(s, f, t) : share;
     if (share != NULL) {
         share->stands++;
@@ -248,59 +230,87 @@ static struct share *obtain_share(struct sched *s, struct flow *f, struct at at,
     return share;
 }
 
+static struct share *obtain_share(struct sched *s, struct flow *f, struct at at)
+{
+    struct turn *t = obtain_turn(s, at);
+    return t == NULL ? NULL : enter_turn(s, f, t, turn_share(s, f, t));
+}
+
 static void put_share(struct sched *s, struct share *share)
 {
     assert(share->stands > 0);
     share->stands--;
     if (share->stands == 0) {
-        s->host.release(s->host.ctx, displace_share(s, share));
+        stake_release(s, displace_share(s, share));
         s->host.release(s->host.ctx, share);
     }
 }
 
 /* --- the way back to its own party ---------------------------------------------------------------- */
 
-static bool promise_own(struct sched *s)
+static bool promise_own(struct sched *s, const struct flow *f)
 {
     if (table_promise(&s->flows.shares) != 0) {
         return false;
     }
-    if (table_promise(&s->flows.stakes) != 0) {
+    if (stake_is_brought_by(f) && table_promise(&s->flows.stakes) != 0) {
         table_take_back(&s->flows.shares);
         return false;
     }
     return true;
 }
 
-static void take_back_own(struct sched *s)
+static void take_back_own(struct sched *s, const struct flow *f)
 {
     table_take_back(&s->flows.shares);
-    table_take_back(&s->flows.stakes);
+    if (stake_is_brought_by(f)) {
+        table_take_back(&s->flows.stakes);
+    }
 }
 
 /* It does not depend on the share that it has any more. false: no memory */
 static bool give_own(struct sched *s, struct stand *stand)
 {
-    stand->own = obtain_share(s, stand->flow, at_party(&stand->destination->own), true);
+    struct turn *t = obtain_turn(s, at_party(&stand->destination->own));
+    stand->own = t == NULL ? NULL : enter_turn(s, stand->flow, t, NULL);
     if (stand->own == NULL) {
         return false;
     }
-    take_back_own(s);
-    if (stand->at_party.share != NULL && stand->at_party.share->lone == stand) {
-        stand->at_party.share->lone = NULL;
+    stand->own->only = stand;
+    take_back_own(s, stand->flow);
+    return true;
+}
+
+/* It is found by itself, and has a share to go back to. false: no memory */
+static bool become_one_of_several(struct sched *s, struct stand *stand)
+{
+    if (stand->own == NULL && !give_own(s, stand)) {
+        return false;
     }
+    if (stand->is_in_table) {
+        return true;
+    }
+    if (table_reserve(&s->flows.stands) != 0) {
+        return false;
+    }
+    stand->node.hash = turn_hash(s, stand->flow->number, stand->destination->node.hash);
+    table_insert(&s->flows.stands, &stand->node);
+    stand->is_in_table = true;
     return true;
 }
 
 /* The stand, which was counted, comes to a share at a site. false: no memory */
-static bool secure_own(struct sched *s, struct stand *stand, struct share *share)
+static bool come_to_share(struct sched *s, struct stand *stand, struct share *share)
 {
     if (share->stands == 1) {
-        share->lone = stand->own == NULL ? stand : NULL;
+        share->only = stand;
         return true;
     }
-    return (share->lone == NULL || give_own(s, share->lone)) &&
-           (stand->own != NULL || give_own(s, stand));
+    if (share->only != NULL && !become_one_of_several(s, share->only)) {
+        return false;
+    }
+    share->only = NULL;
+    return become_one_of_several(s, stand);
 }
 
 /* --- stands --------------------------------------------------------------------------------------- */
@@ -317,34 +327,36 @@ static void drop_stand(struct sched *s, struct stand *stand)
     if (stand->own != NULL) {
         put_share(s, stand->own);
     } else {
-        take_back_own(s);
+        take_back_own(s, stand->flow);
+    }
+    if (stand->is_in_table) {
+        table_remove(&s->flows.stands, &stand->node);
     }
     let_turn_go(s, t);
     s->host.release(s->host.ctx, stand);
 }
 
-/* It has its share, and what it needs to leave that. */
-static bool take_place(struct sched *s, struct stand *stand)
+/* It has its share, and what it needs to leave that. share: of its flow at the party, or NULL */
+static bool take_place(struct sched *s, struct stand *stand, struct share *share)
 {
     struct sched_destination *d = stand->destination;
     if (d->party == &d->own) {
         stand->at_party.share = give_own(s, stand) ? stand->own : NULL;
         return stand->at_party.share != NULL;
     }
-    const struct list *members = &shared_party_of(d->party)->members;
-    bool is_alone = members->next == members->prev; /* it is one of them */
-    struct share *share = obtain_share(s, stand->flow, at_party(d->party), is_alone);
+    struct turn *t = obtain_turn(s, at_party(d->party));
+    share = t == NULL ? NULL : enter_turn(s, stand->flow, t, share);
     if (share == NULL) {
         return false;
     }
     stand->at_party.share = share;
     if (has_lanes(d->party)) {
-        stand->at_lanes.share = obtain_share(s, stand->flow, at_lanes(d->party), false);
+        stand->at_lanes.share = obtain_share(s, stand->flow, at_lanes(d->party));
         if (stand->at_lanes.share == NULL) {
             return false;
         }
     }
-    return secure_own(s, stand, share);
+    return come_to_share(s, stand, share);
 }
 
 static void init_standing(struct standing *at, struct stand *stand)
@@ -353,17 +365,19 @@ static void init_standing(struct standing *at, struct stand *stand)
     tree_node_init(&at->in_queue);
 }
 
-static struct stand *new_stand(struct sched *s, struct flow *f, struct sched_destination *d)
+/* share: of the flow at the destination's party, or NULL */
+static struct stand *new_stand(struct sched *s, struct flow *f, struct sched_destination *d,
+                               struct share *share)
 {
     struct turn *t = obtain_turn(s, at_party(&d->own));
     struct stand *stand = NULL;
     if (t == NULL) {
         return NULL;
     }
-    if (table_reserve(&s->flows.stands) == 0 && promise_own(s)) {
+    if (promise_own(s, f)) {
         stand = s->host.alloc(s->host.ctx, sizeof(*stand));
         if (stand == NULL) {
-            take_back_own(s);
+            take_back_own(s, f);
         }
     }
     if (stand == NULL) {
@@ -376,21 +390,20 @@ static struct stand *new_stand(struct sched *s, struct flow *f, struct sched_des
     init_standing(&stand->at_party, stand);
     init_standing(&stand->at_lanes, stand);
     t->holders++;
-    if (!take_place(s, stand)) {
+    if (!take_place(s, stand, share)) {
         drop_stand(s, stand);
         return NULL;
     }
-    stand->node.hash = pair_hash(s, f->number, d->node.hash);
     turn_init_stand(stand);
     list_push_back(&d->stands, &stand->in_destination);
-    table_insert(&s->flows.stands, &stand->node);
     return stand;
 }
 
 struct stand *turn_add_peer(struct sched *s, struct flow *f, struct sched_destination *d)
 {
-    struct stand *stand = turn_stand(s, f, d);
-    stand = stand == NULL ? new_stand(s, f, d) : stand;
+    struct share *share = share_at(s, f, d);
+    struct stand *stand = stand_of_share(s, share, d);
+    stand = stand == NULL ? new_stand(s, f, d, share) : stand;
     if (stand != NULL) {
         stand->peers++;
     }
@@ -408,7 +421,6 @@ void turn_remove_peer(struct sched *s, struct peer *p)
     }
     assert(stand->waiting == 0 && tree_is_empty(&stand->parked));
     list_remove(&stand->in_destination);
-    table_remove(&s->flows.stands, &stand->node);
     drop_stand(s, stand);
 }
 
@@ -425,12 +437,12 @@ static void put_staged(struct sched *s, struct share *share, struct share *lanes
 /* false: no memory */
 static bool stage_stand(struct sched *s, struct stand *stand, struct party *to)
 {
-    struct share *share = obtain_share(s, stand->flow, at_party(to), false);
+    struct share *share = obtain_share(s, stand->flow, at_party(to));
     if (share == NULL) {
         return false;
     }
-    struct share *lanes = has_lanes(to) ? obtain_share(s, stand->flow, at_lanes(to), false) : NULL;
-    if ((lanes == NULL && has_lanes(to)) || !secure_own(s, stand, share)) {
+    struct share *lanes = has_lanes(to) ? obtain_share(s, stand->flow, at_lanes(to)) : NULL;
+    if ((lanes == NULL && has_lanes(to)) || !come_to_share(s, stand, share)) {
         put_staged(s, share, lanes);
         return false;
     }
@@ -505,10 +517,11 @@ static void use_taken(struct sched *s, struct stand *stand, bool is_own)
     if (is_own) {
         place_share(s, taken, taken->stake, stand->flow, stand->destination->own.turn);
         taken->stands = 1;
-        take_back_own(s);
+        taken->only = stand;
+        take_back_own(s, stand->flow);
     } else {
         stand->own = NULL;
-        s->host.release(s->host.ctx, taken->stake);
+        stake_release(s, taken->stake);
         s->host.release(s->host.ctx, taken);
     }
 }
@@ -550,7 +563,7 @@ static bool add_lanes(struct sched *s, const struct party *p)
     {
         list_foreach(stand, &d->stands, struct stand, in_destination)
         {
-            stand->at_lanes.share = obtain_share(s, stand->flow, at_lanes(p), false);
+            stand->at_lanes.share = obtain_share(s, stand->flow, at_lanes(p));
             if (stand->at_lanes.share == NULL) {
                 return false;
             }

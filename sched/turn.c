@@ -22,6 +22,7 @@
 #include "sched/place/handover.h"
 #include "sched/place/shortage.h"
 #include "sched/place/site.h"
+#include "sched/place/stake.h"
 #include "sched/transport.h"
 
 #include <assert.h>
@@ -184,7 +185,9 @@ void turn_count_share(struct sched *s, struct share *share, int change)
     if (is_waiting == was_waiting) {
         return;
     }
-    share->stake->waiting += is_waiting ? 1 : (uint32_t)-1;
+    if (share->stake != NULL) {
+        share->stake->waiting += is_waiting ? 1 : (uint32_t)-1;
+    }
     if (is_waiting) {
         uint64_t now = share->turn->served[share->flow->key.class];
         share->start = share->start < now ? now : share->start;
@@ -270,10 +273,15 @@ void turn_count_waiting(struct sched *s, const struct peer *p, int change)
 
 /* --- what it costs -------------------------------------------------------------------------------- */
 
+uint32_t turn_campaigns(const struct share *share)
+{
+    const struct stake *stake = share->stake;
+    return stake != NULL && stake->waiting > 0 ? stake->waiting : 1;
+}
+
 static uint64_t price(const struct share *share, uint32_t recipients)
 {
-    uint64_t campaigns = share->stake->waiting > 0 ? share->stake->waiting : 1;
-    return UNIT * recipients * campaigns / share->flow->weight;
+    return UNIT * recipients * turn_campaigns(share) / share->flow->weight;
 }
 
 /* The tag of the one whose turn it was: at lanes others may have been served before it. */

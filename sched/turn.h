@@ -69,8 +69,9 @@ struct share {
     struct table_node node; /* sched.flows.shares */
     struct flow *flow;
     struct turn *turn;
-    struct stake *stake;
-    struct stand *lone;       /* its only stand, without a share elsewhere; NULL: there is none */
+    struct stake *stake; /* NULL: that of its tenant's first flow, while no other is there */
+    struct stand
+        *only; /* its only stand; NULL: those that it has are in a table, or it is at lanes */
     struct tree queue;        /* standing.in_queue, by the first job parked there */
     struct tree_node in_turn; /* turn.waiting, by start */
     struct list in_passed; /* turn.passed: selection found nothing of it, though it had the turn */
@@ -85,16 +86,6 @@ struct share {
     uint32_t waiting;          /* entries */
 };
 
-/* A tenant at a party: its campaigns divide what it has. */
-struct stake {
-    struct table_node node; /* sched.flows.stakes */
-    struct turn *turn;
-    struct stake *spare; /* memory for one, of each share but the first; linked by this */
-    uint32_t class, tenant;
-    uint32_t shares;  /* it goes with the last one */
-    uint32_t waiting; /* of these, those that have entries waiting */
-};
-
 /* Where a share finds jobs. */
 struct standing {
     struct stand *stand;       /* whose jobs; constant */
@@ -104,7 +95,7 @@ struct standing {
 
 /* A flow at a destination. */
 struct stand {
-    struct table_node node; /* sched.flows.stands */
+    struct table_node node; /* sched.flows.stands, if is_in_table */
     struct flow *flow;
     struct sched_destination *destination;
     struct standing at_party; /* of the destination's party; nobody's: on the move */
@@ -115,7 +106,8 @@ struct stand {
     struct list in_destination;
     uint32_t peers; /* it goes with the last one */
     uint32_t waiting;
-    bool was_marked; /* on the move: as share.tag said */
+    bool was_marked;  /* on the move: as share.tag said */
+    bool is_in_table; /* its share at the party has, or had, others besides; else that knows it */
 };
 
 void turn_init_flow(struct flow *f);
@@ -183,6 +175,10 @@ bool turn_is_sought(const struct stand *stand);
 void turn_review_stand(struct sched *s, struct stand *stand);
 /* What selection did not find there may be there now. */
 void turn_ask_again(struct sched *s, struct share *share);
+/* Of two numbers, not of addresses: when a table grows must not depend on where memory lies. */
+uint64_t turn_hash(const struct sched *s, uint64_t a, uint64_t b);
+/* Of its tenant, those that have entries waiting there: at least one. */
+uint32_t turn_campaigns(const struct share *share);
 /* NULL: it has none there. */
 struct share *turn_share(const struct sched *s, const struct flow *f, const struct turn *t);
 void turn_unbar(struct turn *t);

@@ -3,6 +3,7 @@
 #include "sched/job.h"
 #include "sched/place/shortage.h"
 #include "sched/place/site.h"
+#include "sched/place/stake.h"
 #include "sched/transport.h"
 #include "sched/turn.h"
 
@@ -60,19 +61,46 @@ static bool has_way_back(const struct stand *stand)
 {
     const struct party *own = &stand->destination->own;
     if (stand->own == NULL) {
-        return stand->at_party.share->turn->party != own && stand->at_party.share->lone == stand &&
-               stand->at_party.share->stands == 1;
+        return stand->at_party.share->turn->party != own && stand->at_party.share->only == stand;
     }
-    return stand->own->turn == own->turn && stand->at_party.share->lone != stand;
+    return stand->own->turn == own->turn && stand->own->only == stand && stand->own->stands == 1;
+}
+
+static const char *check_stand(const struct sched *s, const struct stand *stand)
+{
+    const struct sched_destination *d = stand->destination;
+    uint32_t waiting = 0;
+    list_foreach(e, &d->todo, const struct sched_entry, place.link)
+    {
+        waiting += entry_job(e)->flow == stand->flow;
+    }
+    if (stand->waiting != waiting ||
+        !is_right(&stand->at_party, d->party->turn, turn_is_sought(stand))) {
+        return "a stand of a flow at a destination";
+    }
+    if (!has_way_back(stand)) {
+        return "a stand can go to its destination's own party";
+    }
+    const struct share *share = stand->at_party.share;
+    if (turn_stand(s, stand->flow, d) != stand || (share->only != NULL && share->stands != 1)) {
+        return "a stand is found";
+    }
+    const struct shared_party *q = d->party == &d->own ? NULL : shared_party_of(d->party);
+    if (q == NULL || !q->set->is_shared ? stand->at_lanes.share != NULL
+                                        : !is_right(&stand->at_lanes, q->set->flow_turn,
+                                                    turn_is_sought(stand) && q->shares_lanes)) {
+        return "a stand of a flow at the lanes of a site";
+    }
+    return NULL;
 }
 
 const char *turn_check(const struct sched *s)
 {
     const struct flows *f = &s->flows;
-    uint32_t without_own = 0;
+    uint32_t without_own = 0, with_stakes = 0;
     if (!flows_take_turns(s)) {
         bool is_empty = f->stands.count + f->shares.count + f->stakes.count == 0 &&
-                        f->shares.promised + f->stakes.promised == 0;
+                        s->flow.tenant == NULL && f->shares.promised + f->stakes.promised == 0;
         return is_empty && list_is_empty(&s->flows.touched) ? NULL : "one flow has no stands";
     }
     uint64_t cursor = 0;
@@ -81,35 +109,26 @@ const char *turn_check(const struct sched *s)
         const struct share *share = container_of(node, const struct share, node);
         const char *wrong = check_turn(s, share->turn);
         wrong = wrong != NULL ? wrong : shortage_check(share);
+        wrong = wrong == NULL && !stake_is_right(s, share) ? "the stake of a share" : wrong;
         if (wrong != NULL) {
             return wrong;
         }
     }
     cursor = 0;
-    while ((node = table_next(&s->flows.stands, &cursor)) != NULL) {
-        const struct stand *stand = container_of(node, const struct stand, node);
-        const struct sched_destination *d = stand->destination;
-        uint32_t waiting = 0;
-        list_foreach(e, &d->todo, const struct sched_entry, place.link)
+    while ((node = table_next(&s->by_name, &cursor)) != NULL) {
+        const struct sched_destination *d =
+            container_of(node, const struct sched_destination, node);
+        list_foreach(stand, &d->stands, const struct stand, in_destination)
         {
-            waiting += entry_job(e)->flow == stand->flow;
-        }
-        if (stand->waiting != waiting ||
-            !is_right(&stand->at_party, d->party->turn, turn_is_sought(stand))) {
-            return "a stand of a flow at a destination";
-        }
-        if (!has_way_back(stand)) {
-            return "a stand can go to its destination's own party";
-        }
-        without_own += stand->own == NULL;
-        const struct shared_party *q = d->party == &d->own ? NULL : shared_party_of(d->party);
-        if (q == NULL || !q->set->is_shared ? stand->at_lanes.share != NULL
-                                            : !is_right(&stand->at_lanes, q->set->flow_turn,
-                                                        turn_is_sought(stand) && q->shares_lanes)) {
-            return "a stand of a flow at the lanes of a site";
+            const char *wrong = check_stand(s, stand);
+            if (wrong != NULL) {
+                return wrong;
+            }
+            without_own += stand->own == NULL;
+            with_stakes += stand->own == NULL && stand->flow->tenant->first != stand->flow;
         }
     }
-    return f->shares.promised == without_own && f->stakes.promised == without_own
+    return f->shares.promised == without_own && f->stakes.promised == with_stakes
                ? NULL
                : "the room kept for shares";
 }
