@@ -311,6 +311,13 @@ uint32_t smtp_client_in_flight(const struct smtp_client *c);
  * will go on, no event is pending. The depth can fall: whoever placed more must wait. */
 bool smtp_client_can_start(const struct smtp_client *c);
 
+/* When the server, near and fast so far, will have been silent for so long (smtp_pace_patience) that
+ * nothing should wait behind the message that it has. USEC_NEVER: it is not, or has none. */
+usec_t smtp_client_stalls_at(const struct smtp_client *c);
+/* It has been: one transaction at a time until it has answered. What was at hand and is not started
+ * goes faster elsewhere, and no byte of it was sent here. */
+void smtp_client_stall(struct smtp_client *c);
+
 /* Begin a transaction; only when smtp_client_can_start. Its number is c->transactions of before.
  * Reuse of an idle connection: look for readable bytes or end of file first and hand them in.
  *

@@ -278,6 +278,22 @@ uint16_t smtp_client_at_hand(const struct smtp_client *c)
     return smtp_pace_is_fast(&c->pace) ? 4 : 3;
 }
 
+/* The silence begins with the last reply, or with the message where the connection was idle. */
+usec_t smtp_client_stalls_at(const struct smtp_client *c)
+{
+    usec_t patience = smtp_pace_patience(&c->pace);
+    if (patience == USEC_NEVER || c->flight_count == 0) {
+        return USEC_NEVER;
+    }
+    usec_t begun = asking(c)->mail_at;
+    return (begun > c->reply_at ? begun : c->reply_at) + patience;
+}
+
+void smtp_client_stall(struct smtp_client *c)
+{
+    smtp_pace_stall(&c->pace);
+}
+
 uint32_t smtp_client_in_flight(const struct smtp_client *c)
 {
     return c->flight_count;

@@ -22,6 +22,18 @@ bool smtp_pace_is_fast(const struct smtp_pace *p)
     return p->has_interval && p->interval < fast_interval;
 }
 
+usec_t smtp_pace_patience(const struct smtp_pace *p)
+{
+    enum { INTERVALS = 20 };
+    bool is_near = p->round_trip < fast_interval;
+    return is_near && smtp_pace_is_fast(p) ? INTERVALS * fast_interval : USEC_NEVER;
+}
+
+void smtp_pace_stall(struct smtp_pace *p)
+{
+    p->depth = 1;
+}
+
 /* ceil(round trip / interval - 0.1) + 1, in integers; 2 where that is 1 and the server is fast */
 static uint16_t useful_depth(const struct smtp_pace *p)
 {

@@ -39,5 +39,11 @@ void smtp_pace_end(struct smtp_pace *p, usec_t sent_at, usec_t now);
 uint16_t smtp_pace_depth(const struct smtp_pace *p, uint16_t allowed);
 /* The interval is measured, and below a millisecond. */
 bool smtp_pace_is_fast(const struct smtp_pace *p);
+/* How long a server that is fast, and nearer than a millisecond, may be silent before what was said of it
+ * does not hold for the message that it has: 20 times the longest that it is fast with. USEC_NEVER for others:
+ * what is in flight to these fills the round trip, and in theirs silence is usual. */
+usec_t smtp_pace_patience(const struct smtp_pace *p);
+/* It was silent for longer: the depth is 1 until it has answered. */
+void smtp_pace_stall(struct smtp_pace *p);
 
 #endif

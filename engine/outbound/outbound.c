@@ -419,7 +419,7 @@ bool outbound_drain(struct outbound *c)
         c->is_leaving = true; /* others may deliver this mail: no MAIL */
     }
     while (!list_is_empty(&c->waiting) && c->is_ready && !c->is_leaving &&
-           smtp_client_can_start(&c->smtp)) {
+           smtp_client_can_start(&c->smtp) && smtp_client_stalls_at(&c->smtp) > c->worker->now) {
         start_one(c);
         if (!take_events(c)) {
             return false;

@@ -146,6 +146,9 @@ void outbound_finish_request(struct worker *w, struct request *r,
 void outbound_finish_here(struct outbound *c, struct request *r, bool server_failed);
 void outbound_send_again(struct outbound *c, struct request *r, bool tried, bool server_failed);
 void outbound_send_all_again(struct outbound *c);
+/* Whether some delivery waits that has had no transaction here; those are given back. */
+bool outbound_has_unbegun(const struct outbound *c);
+void outbound_send_unbegun_again(struct outbound *c);
 void outbound_send_refused(struct outbound *c, struct request *r, bool is_complete,
                            bool server_failed);
 void outbound_leave_server(struct outbound *c, struct request *r, bool server_failed);

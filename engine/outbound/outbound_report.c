@@ -154,6 +154,25 @@ void outbound_send_all_again(struct outbound *c)
     }
 }
 
+bool outbound_has_unbegun(const struct outbound *c)
+{
+    /* What is at hand for a second transaction here stands in front. */
+    return !list_is_empty(&c->waiting) &&
+           list_last(&c->waiting, const struct request, link)->is_in_session;
+}
+
+/* What has had a transaction with this server stays: it comes here with the recipients that are left. */
+void outbound_send_unbegun_again(struct outbound *c)
+{
+    list_foreach_safe(r, &c->waiting, struct request, link)
+    {
+        if (r->is_in_session) {
+            request_returned(r);
+            outbound_send_again(c, r, false, false);
+        }
+    }
+}
+
 /* The session did not come as far as MAIL. The failure counts for the first delivery, for which the
  * connection was opened; others that wait are given back. */
 void outbound_site_failed(struct outbound *c, const struct outcome_verdict *v)

@@ -350,7 +350,9 @@ static bool step_handshake(struct outbound *c)
 static void set_timer(struct outbound *c)
 {
     if (c->state == OUTBOUND_TALKING || c->state == OUTBOUND_HANDSHAKE) {
-        timeout_set(&c->worker->timeouts, &c->timer, smtp_client_deadline(&c->smtp));
+        usec_t deadline = smtp_client_deadline(&c->smtp);
+        usec_t stalls_at = outbound_has_unbegun(c) ? smtp_client_stalls_at(&c->smtp) : USEC_NEVER;
+        timeout_set(&c->worker->timeouts, &c->timer, stalls_at < deadline ? stalls_at : deadline);
     } else if (c->state == OUTBOUND_IDLE) {
         timeout_set(&c->worker->timeouts, &c->timer, USEC_NEVER);
     }
@@ -376,6 +378,28 @@ static bool round_trip(struct outbound *c, bool *ret_progress)
     return read_replies(c, ret_progress);
 }
 
+/* What waits behind a message that takes this server long goes to other connections. A pass may have been
+ * so long that it is the worker who is late: then the reply is there to be read, whether the poller has
+ * said so or not. returns as round_trip */
+static bool make_way(struct outbound *c, bool *ret_progress)
+{
+    if (c->state != OUTBOUND_TALKING || !outbound_has_unbegun(c) ||
+        smtp_client_stalls_at(&c->smtp) > c->worker->now) {
+        return true;
+    }
+    stream_ready(&c->stream, POLLER_READ);
+    if (!read_replies(c, ret_progress)) {
+        return false;
+    }
+    if (*ret_progress) {
+        return true;
+    }
+    outbound_trace_note(c, "no reply for long: what waits behind this goes elsewhere", "");
+    smtp_client_stall(&c->smtp);
+    outbound_send_unbegun_again(c);
+    return outbound_drain(c);
+}
+
 void outbound_run(struct outbound *c)
 {
     bool progress = true;
@@ -396,6 +420,9 @@ void outbound_run(struct outbound *c)
             return;
         }
     }
+    if (!progress && !make_way(c, &progress)) {
+        return;
+    }
     if (progress) {
         worker_run_again(c->worker, &c->ready);
     }
@@ -414,6 +441,8 @@ void outbound_on_timeout(struct timeout *t, usec_t now)
         outbound_connect_failed(c, -ETIMEDOUT);
     } else if (c->state == OUTBOUND_LEAVING) {
         outbound_free(c);
+    } else if (now < smtp_client_deadline(&c->smtp)) {
+        outbound_run(c); /* others wait behind a message that takes the server long */
     } else {
         if (c->state == OUTBOUND_HANDSHAKE) {
             outbound_tls_count_failure(c, "the TLS handshake timed out");

@@ -39,6 +39,8 @@ struct world {
     char senders[HOSTILE_MESSAGES][8];
     struct queued_body bodies[BODIES];
     unsigned body_first, body_count, wanted, delivered;
+    unsigned
+        stalled_at; /* delivered by then: the depth is what the client makes of it until the next */
     uint64_t taken; /* bytes of out */
     struct view_moment read;
     bool is_closed;
@@ -130,6 +132,18 @@ static void start(struct world *w)
                                        .size_bytes = BODY};
     REQUIRE(smtp_client_start(&w->client, &t, w->now) == 0);
     pull(w);
+}
+
+/* Somebody lost patience with the peer: nothing more is started until it has answered. */
+static void stall(struct world *w)
+{
+    bool has_message = smtp_client_in_flight(&w->client) > 0;
+    REQUIRE(has_message || smtp_client_stalls_at(&w->client) == USEC_NEVER);
+    if (!w->is_closed && has_message && smtp_client_stalls_at(&w->client) != USEC_NEVER) {
+        smtp_client_stall(&w->client);
+        REQUIRE(!smtp_client_can_start(&w->client));
+        w->stalled_at = w->delivered;
+    }
 }
 
 static void send_body(struct world *w)
@@ -267,7 +281,10 @@ static void dialogue(uint64_t seed)
         } else {
             read_replies(&w, max);
         }
-        if (w.client.pace.depth < 16 && w.delivered > 0) {
+        if (seed % 4 == 0 && step % 16 == seed / 4 % 16) {
+            stall(&w);
+        }
+        if (w.client.pace.depth < 16 && w.delivered > w.stalled_at) {
             w.client.pace.depth = 16; /* as far away as can be */
         }
         bool is_idle = w.client.state == SMTP_CLIENT_STATE_IDLE;

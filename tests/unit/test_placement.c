@@ -337,6 +337,31 @@ static void a_rate_delay_follows_each_single_entry(void **state)
     bed_close(&b);
 }
 
+/* A server takes long over one message: what was at hand behind it comes back, the connection goes on
+ * with what it has, and takes no more until it has answered. */
+static void what_waits_behind_a_slow_entry_goes_to_another_connection(void **state)
+{
+    static struct bed b;
+    bed_init_essay(&b, 16);
+    open_two(&b, "x10");
+    assert_string_equal(bed_places(&b, 5), "x1 x1 x0 x0 none");
+    const struct sched_outcome stalled = {.again = true, .connection_open = true, .depth = 1};
+    const struct sched_entry *first = b.deliveries[7].entry, *second = b.deliveries[8].entry;
+    bed_outcome(&b, 7, stalled);
+    bed_outcome(&b, 8, stalled);
+    assert_string_equal(bed_place(&b), "none");
+    bed_report_depth(&b, 5, 3);
+    assert_string_equal(bed_place(&b), "x0");
+    assert_ptr_equal(b.deliveries[b.delivered].entry, first);
+    bed_report_depth(&b, 9, 3);
+    assert_string_equal(bed_places(&b, 2), "x0 none");
+    assert_ptr_equal(b.deliveries[b.delivered].entry, second);
+    assert_string_equal(bed_host(&b, 'x'), "active 2 4 0");
+    bed_report_depth(&b, 6, 3); /* it has answered */
+    assert_string_equal(bed_places(&b, 4), "x1 x1 x1 none");
+    bed_close(&b);
+}
+
 static void a_shrunken_window_drains_the_oldest_connections(void **state)
 {
     static struct bed b;
@@ -372,6 +397,7 @@ int main(void)
         cmocka_unit_test(being_out_of_step_ends_after_an_hour),
         cmocka_unit_test(the_configured_depth_is_the_limit),
         cmocka_unit_test(a_rate_delay_follows_each_single_entry),
+        cmocka_unit_test(what_waits_behind_a_slow_entry_goes_to_another_connection),
         cmocka_unit_test(a_shrunken_window_drains_the_oldest_connections),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -403,6 +403,32 @@ static void test_at_hand(void **state)
     free_bed(b);
 }
 
+/* A fast server's silence is counted from its last reply, or from the message that it has. */
+static void test_stall(void **state)
+{
+    (void)state;
+    const usec_t msec = USEC_PER_MSEC;
+    struct bed *b = new_bed();
+    begin(b, PLAIN_PIPELINING, 16);
+    struct smtp_client *c = &b->client;
+    c->pace.round_trip = 10;
+    c->pace.interval = 300;
+    c->pace.has_interval = true;
+    assert_true(smtp_client_stalls_at(c) == USEC_NEVER); /* it has nothing */
+    start_at(b, 1000 * msec);
+    flush(b);
+    assert_true(smtp_client_stalls_at(c) == 1020 * msec);
+    say_at(b, "250 ok\r\n", 1005 * msec);
+    assert_true(smtp_client_stalls_at(c) == 1025 * msec);
+    assert_true(smtp_client_can_start(c));
+    smtp_client_stall(c);
+    assert_false(smtp_client_can_start(c));
+    assert_int_equal(smtp_client_at_hand(c), 1);
+    c->pace.interval = 2 * msec; /* nobody knows better of a slow one */
+    assert_true(smtp_client_stalls_at(c) == USEC_NEVER);
+    free_bed(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -417,6 +443,7 @@ int main(void)
         cmocka_unit_test(test_body_deadline),
         cmocka_unit_test(test_pace),
         cmocka_unit_test(test_at_hand),
+        cmocka_unit_test(test_stall),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,6 +106,28 @@ static void test_fast_receiver(void **state)
     assert_false(smtp_pace_is_fast(&l.pace));
 }
 
+/* Silence says something only of a receiver that was fast, and is near. */
+static void test_silence(void **state)
+{
+    (void)state;
+    struct line l;
+    line_init(&l, 900, 900);
+    assert_true(smtp_pace_patience(&l.pace) == USEC_NEVER); /* nothing is measured */
+    carry_many(&l, 20, 16);
+    assert_true(smtp_pace_patience(&l.pace) == 20 * MSEC);
+    assert_int_equal(smtp_pace_depth(&l.pace, 16), 2);
+    smtp_pace_stall(&l.pace);
+    assert_int_equal(smtp_pace_depth(&l.pace, 16), 1);
+    assert_int_equal(carry(&l, 16), 2); /* it has answered */
+    l.service = 50 * MSEC;
+    carry_many(&l, 5, 16);
+    assert_true(smtp_pace_patience(&l.pace) == USEC_NEVER);
+    line_init(&l, 1 * MSEC, 900);
+    carry_many(&l, 20, 16);
+    assert_true(smtp_pace_is_fast(&l.pace));
+    assert_true(smtp_pace_patience(&l.pace) == USEC_NEVER);
+}
+
 /* A receiver that is slow itself gains nothing by a second message waiting before it. */
 static void test_slow_receiver(void **state)
 {
@@ -176,10 +198,10 @@ static void test_odd_times(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_begins_alone),  cmocka_unit_test(test_loopback),
-        cmocka_unit_test(test_fast_receiver), cmocka_unit_test(test_slow_receiver),
-        cmocka_unit_test(test_long_line),     cmocka_unit_test(test_becomes_slow_and_fast),
-        cmocka_unit_test(test_odd_times),
+        cmocka_unit_test(test_begins_alone),          cmocka_unit_test(test_loopback),
+        cmocka_unit_test(test_fast_receiver),         cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_slow_receiver),         cmocka_unit_test(test_long_line),
+        cmocka_unit_test(test_becomes_slow_and_fast), cmocka_unit_test(test_odd_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
