@@ -17,6 +17,7 @@ struct event_log {
     bool has_unsynced; /* bytes since the last successful sync */
     bool is_torn;      /* the last line lacks its end */
     uint64_t bytes;    /* written since open */
+    uint64_t unbegun;  /* written since they last began to go to the disk, about */
 
     /* segments, see event_log_segment; 0 and false without them */
     uint64_t number;       /* of the segment being written */
