@@ -32,10 +32,11 @@ struct lane {
     struct list open; /* connections, newest first */
 };
 
-/* One source at one site. */
+/* One source at one site. What each selection and report touches stands before what was lent. */
 struct site_lane {
     struct lane lane;
     struct site *site;
+    int64_t credit;  /* of the weighted round robin; owner thread only */
     uint32_t source; /* its place in sched.sources; set at creation, any thread */
     /* Any thread, relaxed; the owner writes. */
     bool is_closed;       /* by order, until closed_until */
@@ -43,9 +44,8 @@ struct site_lane {
     int most_connections; /* by its ceiling; 0: none */
     /* Owner thread only. */
     bool keeps_none; /* by its ceiling: no connection without an entry */
+    void *user;      /* the shell's */
     struct grant grant;
-    int64_t credit;         /* of the weighted round robin */
-    void *user;             /* the shell's */
     struct heap_node timer; /* always in sched.lane_timers; USEC_NEVER unless it waits for a time */
     usec_t dead_until;      /* DEAD only */
     usec_t closed_until;    /* closed only */

@@ -29,23 +29,40 @@ uint64_t lane_set_key(const struct tree_node *n)
 
 /* --- where selection finds its parties ---------------------------------------------------------- */
 
+/* Places of stands in the set are sets of families that are not empty, less 1. */
+static bool is_up(const struct lane_set *set, int stand)
+{
+    return (set->room & (stand + 1)) != 0;
+}
+
 static bool stand_is_up(const struct lane_set *set, const struct site_stand *stand)
 {
-    return (set->room & (uint8_t)(stand - set->stands + 1)) != 0;
+    return is_up(set, (int)(stand - set->stands));
+}
+
+static int stand_at(const struct party *p)
+{
+    assert(p->families > 0 && p->families <= SITE_FAMILIES);
+    return p->families - 1;
 }
 
 static struct site_stand *stand_of(const struct party *p)
 {
-    assert(p->families > 0 && p->families <= SITE_FAMILIES);
-    return &shared_party_of(p)->set->stands[p->families - 1];
+    return &shared_party_of(p)->set->stands[stand_at(p)];
 }
 
-static void file_stand(struct sched *s, const struct lane_set *set, struct site_stand *stand)
+static void file_stand(struct sched *s, struct lane_set *set, struct site_stand *stand)
 {
+    uint8_t bit = (uint8_t)(1U << (stand - set->stands));
     if (tree_node_is_linked(&stand->in_ready)) {
         tree_remove(&s->ready_sites, &stand->in_ready);
     }
-    if (!tree_is_empty(&stand->parties) && stand_is_up(set, stand)) {
+    set->stood_at &= (uint8_t)~bit;
+    if (tree_is_empty(&stand->parties)) {
+        return;
+    }
+    set->stood_at |= bit;
+    if (stand_is_up(set, stand)) {
         tree_insert(&s->ready_sites, &stand->in_ready);
     }
 }
@@ -79,8 +96,7 @@ static void count_set(struct sched *s, struct lane_set *set)
 {
     bool is_counted = false;
     for (int i = 0; i < SITE_FAMILIES; i++) {
-        const struct site_stand *stand = &set->stands[i];
-        is_counted = is_counted || (stand->count > 0 && stand_is_up(set, stand));
+        is_counted = is_counted || (set->counts[i] > 0 && is_up(set, i));
     }
     s->with_work[OPEN_SLOT] += is_counted - set->is_counted;
     set->is_counted = is_counted;
@@ -91,7 +107,7 @@ void lane_set_count(struct sched *s, struct party *p, int change)
     struct lane_set *set = shared_party_of(p)->set;
     set->work[p->work] += change;
     if (p->work == OPEN_SLOT) {
-        stand_of(p)->count += change;
+        set->counts[stand_at(p)] += change;
         set->seeking += shared_party_of(p)->shares_lanes ? change : 0;
         count_set(s, set);
     } else {
@@ -162,10 +178,9 @@ static bool blocks_jobs(const struct sched *s, const struct lane_set *set)
     if (set->tag == s->flow.tag || set->has_missed) {
         return true;
     }
-    for (int i = 0; i < SITE_FAMILIES; i++) {
-        const struct site_stand *stand = &set->stands[i];
-        if (!tree_is_empty(&stand->parties) &&
-            standing_key(stand->parties.first) < s->flow.passed) {
+    for (int i = 0; set->stood_at >> i != 0; i++) {
+        if ((set->stood_at >> i & 1) != 0 &&
+            standing_key(set->stands[i].parties.first) < s->flow.passed) {
             return true;
         }
     }
@@ -203,8 +218,10 @@ void lane_set_review(struct sched *s, struct lane_set *set)
     }
     bool has_gained = (room & ~set->room) != 0;
     set->room = room;
-    for (int i = 0; i < SITE_FAMILIES; i++) {
-        file_stand(s, set, &set->stands[i]);
+    for (int i = 0; set->stood_at >> i != 0; i++) {
+        if ((set->stood_at >> i & 1) != 0) {
+            file_stand(s, set, &set->stands[i]);
+        }
     }
     count_set(s, set);
     review_host_queue(s, set);

@@ -21,10 +21,10 @@ struct turn;
 struct site_stand {
     struct tree parties;       /* party.in_ready */
     struct tree_node in_ready; /* sched.ready_sites: some lane has room, and jobs are parked */
-    int count;                 /* parties that need OPEN_SLOT, parked or not */
 };
 
 struct lane_set {
+    /* What each selection and report touches, close together. */
     struct site *site;
     uint64_t mask; /* any thread, relaxed: sources that it may use: of the pool, and not avoided */
     uint8_t room;  /* families of lanes that have room for a further connection */
@@ -32,17 +32,19 @@ struct lane_set {
     bool has_missed;        /* a party opened where a job was passed over */
     bool is_barred;         /* any thread, relaxed: all of its lanes are away */
     bool is_shared;         /* it has several parties, or had: its lanes have a turn of their own */
+    uint8_t stood_at;       /* stands that have parties, as bits of their places */
     uint16_t pool;          /* set at creation */
-    struct turn *flow_turn; /* of its lanes; NULL unless flows take turns there, and it is shared */
     struct lane_turn *turn; /* of the pool at the site, which owns it; NULL: that of the lanes */
     uint64_t tag;           /* = flow.tag: some job was passed over because of it (5.8) */
     int64_t wanted;         /* entries of willing members that wait */
-    int64_t displaced;      /* entries of members that must be placed again */
     int work[OPEN_COUNT];   /* its parties, by party.work */
-    uint32_t parties;       /* it goes with the last one */
-    uint32_t sharing;       /* of these, shared_party.shares_lanes */
-    int yielding;           /* connections that are (connection.is_yielding) */
-    int seeking;            /* of these, those that need OPEN_SLOT */
+    int counts[SITE_FAMILIES]; /* of each stand: parties that need OPEN_SLOT, parked or not */
+    int seeking;               /* of the parties that share: those that need OPEN_SLOT */
+    uint32_t parties;          /* it goes with the last one */
+    uint32_t sharing;          /* of these, shared_party.shares_lanes */
+    int yielding;              /* connections that are (connection.is_yielding) */
+    struct turn *flow_turn; /* of its lanes; NULL unless flows take turns there, and it is shared */
+    int64_t displaced;      /* entries of members that must be placed again */
     struct site_stand stands[SITE_FAMILIES];
     uint64_t avoided;      /* sources, set at creation */
     struct list in_site;   /* site.sets */

@@ -177,7 +177,8 @@ static const char *check_stands(const struct lane_set *set)
             HOLD_SITE(p->families == i + 1 && party_first_position(p) >= last);
             last = party_first_position(p);
         }
-        HOLD_SITE(stand->count == slots);
+        HOLD_SITE(set->counts[i] == slots);
+        HOLD_SITE((set->stood_at >> i & 1) == !tree_is_empty(&stand->parties));
         HOLD_SITE(tree_node_is_linked(&stand->in_ready) ==
                   (is_up && !tree_is_empty(&stand->parties)));
         is_counted = is_counted || (is_up && slots > 0);
