@@ -4,6 +4,7 @@
 
 #include "sched/candidate.h"
 #include "sched/parking.h"
+#include "sched/place/site.h"
 #include "sched/preempt.h"
 #include "sched/recipient_pool.h"
 #include "sched/terms.h"
@@ -375,6 +376,19 @@ static void commit_run(struct sched *s, struct job *j, struct run *run)
     destination_want_hosts(s, run->destination);
 }
 
+/* The same of what sites count, of the run at that place and of the one behind it. */
+static void expect_sites(const struct batch *b, uint32_t at)
+{
+    const struct sched_destination *d = at < b->run_count ? b->runs[at].destination : NULL;
+    if (d == NULL || d->party->site == NULL) {
+        return;
+    }
+    site_expect(d->party);
+    if (at + 1 < b->run_count) {
+        site_expect_party(b->runs[at + 1].destination->party);
+    }
+}
+
 static void commit(struct sched *s, struct job *j, struct batch *b, const struct sched_message *m)
 {
     bool was_stalled = j->is_stalled;
@@ -384,6 +398,7 @@ static void commit(struct sched *s, struct job *j, struct batch *b, const struct
     j->rcpt_unread = m->more ? m->unread_count : 0;
     j->refill_time = s->now;
     for (uint32_t i = 0; i < b->run_count; i++) {
+        expect_sites(b, i + 1);
         commit_run(s, j, &b->runs[i]);
     }
     if (was_stalled) {

@@ -1,6 +1,7 @@
 /* What one job has for one destination. Called by batch, entry and selection. */
 #include "sched/peer.h"
 
+#include "sched/place/site.h"
 #include "sched/transport.h"
 #include "sched/turn.h"
 
@@ -64,6 +65,20 @@ bool peer_is_open(const struct sched *s, const struct peer *p)
                                : destination_is_open(s, p->destination);
 }
 
+static void expect_peer(const struct peer *p)
+{
+    const char *at = (const char *)p;
+    __builtin_prefetch(at, 1);
+    __builtin_prefetch(at + offsetof(struct peer, waiting), 1);
+    __builtin_prefetch(at + sizeof(struct peer) - 1, 1);
+}
+
+static void expect_next(const struct peer *p)
+{
+    destination_expect_selection(p->destination);
+    __builtin_prefetch(p->first_entry.place.link.next, 1);
+}
+
 /* With many jobs what lies in the ring was out of the cache since it came: the next peer's destination, what
  * its entry is linked with, and the peer behind it are on the way while this one is selected. */
 static void look_ahead(const struct job *job, const struct peer *selected)
@@ -72,12 +87,20 @@ static void look_ahead(const struct job *job, const struct peer *selected)
     if (next == selected) {
         return; /* the only one */
     }
-    destination_expect_selection(next->destination);
-    __builtin_prefetch(next->first_entry.place.link.next, 1);
-    const char *behind = (const char *)next->link.next;
-    __builtin_prefetch(behind, 1);
-    __builtin_prefetch(behind + offsetof(struct peer, waiting), 1);
-    __builtin_prefetch(behind + sizeof(struct peer) - 1, 1);
+    expect_next(next);
+    const struct peer *behind = container_of(next->link.next, const struct peer, link);
+    if (next->destination->party->site == NULL || behind == selected) {
+        expect_peer(behind);
+        return;
+    }
+    /* Several steps lead to what is read at a site: each is taken one selection after the one before it. */
+    site_expect(next->destination->party);
+    site_expect_party(behind->destination->party);
+    const struct peer *third = container_of(behind->link.next, const struct peer, link);
+    if (third != selected) {
+        expect_next(third);
+        expect_peer(container_of(third->link.next, const struct peer, link));
+    }
 }
 
 struct peer *peer_pick(struct sched *s, struct job *job, bool needs_connection)

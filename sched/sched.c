@@ -375,6 +375,20 @@ static void teach_lane(struct sched *s, struct site_lane *l, const struct sched_
     }
 }
 
+/* The set that selection looks at, and what stands beside it among the members: when nothing else waits for it, it
+ * goes from there. */
+static void expect_end(const struct sched_destination *d, const struct party *from)
+{
+    const struct lane_set *set = shared_party_of(from)->set;
+    __builtin_prefetch(set, 1);
+    __builtin_prefetch(set->counts, 1);
+    if (d->waiting == 0) {
+        __builtin_prefetch(d->in_party.prev, 1);
+        __builtin_prefetch(d->in_party.next, 1);
+        __builtin_prefetch(shared_party_of(from)->members.next, 1);
+    }
+}
+
 /* Feedback is about the lane of its last connection. An entry that is in flight still on a
  * connection that its destination had before it came to a site teaches nothing. */
 static void learn_feedback(struct sched *s, const struct sched_entry *e,
@@ -439,6 +453,9 @@ void sched_report(struct sched *s, const struct sched_outcome *o, usec_t now)
     struct party *from = party_of_entry(s, e);
     bool is_own = from->site == NULL;
     struct site_lane *l = is_own ? NULL : lane_of_entry(s, e, from);
+    if (!is_own) {
+        expect_end(d, from);
+    }
     int window = l == NULL ? d->lane.window : l->lane.window;
     s->resume_job = NULL;
     if (o->again) {

@@ -92,6 +92,25 @@ static inline struct shared_party *shared_party_of(const struct party *p)
     return container_of(p, struct shared_party, party);
 }
 
+/* What a selection or a report reads of it, hints for the processor: first the party itself, and when that has
+ * come what it leads to. */
+static inline void site_expect_party(const struct party *p)
+{
+    const struct shared_party *q = shared_party_of(p);
+    __builtin_prefetch(q, 1);
+    __builtin_prefetch(&q->set, 1);
+    __builtin_prefetch(&q->is_pinned, 1);
+}
+static inline void site_expect(const struct party *p)
+{
+    const struct lane_set *set = shared_party_of(p)->set;
+    __builtin_prefetch(set, 1);
+    __builtin_prefetch(set->counts, 1);
+    __builtin_prefetch(p->site, 1);
+    __builtin_prefetch(&p->site->lanes, 1);
+    __builtin_prefetch(p->servers, 1);
+}
+
 void site_init_all(struct sched *s);
 void site_free_all(struct sched *s);                             /* no destination is left */
 struct site *site_find(const struct sched *s, struct slice key); /* any thread */
