@@ -25,10 +25,11 @@
 #include <errno.h>
 #include <string.h>
 
-#define WEIGHT_MAX 1000
-#define PERCENT    100
-#define TAG_END    ((uint64_t)1 << 48) /* of flow.rank: what was taken below, what is held above */
-#define LEVEL_MAX  UINT16_MAX
+#define WEIGHT_MAX  1000
+#define PERCENT     100
+#define TAG_END     ((uint64_t)1 << 48) /* of flow.rank: what was taken below, what is held above */
+#define LEVEL_MAX   UINT16_MAX
+#define TURNS_AHEAD 4 /* of its own, by a claim, before whoever is next */
 
 static uint64_t live_key(const struct tree_node *n)
 {
@@ -71,6 +72,7 @@ void flow_init_lists(struct sched *s)
     list_init(&all->touched);
     list_init(&all->unlimited);
     list_init(&all->ahead);
+    list_init(&all->claims);
     list_init(&all->all);
     flow_init(&s->flow);
     s->flow.number = all->numbers = 1;
@@ -96,6 +98,12 @@ static void unlink_live(struct flow *f, struct flows *all)
     f->is_live = false;
 }
 
+static uint64_t level_of(const struct flow_scale *scale, const struct flow *f)
+{
+    uint64_t level = (uint64_t)f->held * scale->unit / f->weight;
+    return level > LEVEL_MAX ? LEVEL_MAX : level;
+}
+
 /* Into the tree of those that are looked at, or that of those that lack a slot. */
 static void file_live(struct sched *s, struct flow *f, bool is_live)
 {
@@ -105,8 +113,7 @@ static void file_live(struct sched *s, struct flow *f, bool is_live)
     }
     unlink_live(f, &s->flows);
     f->is_live = is_live;
-    uint64_t level = (uint64_t)f->held * scale->unit / f->weight;
-    f->rank = (level > LEVEL_MAX ? LEVEL_MAX : level) * TAG_END + f->taken;
+    f->rank = level_of(scale, f) * TAG_END + f->taken;
     tree_insert(&(is_live ? s->flows.live : s->flows.slotless)[f->key.class], &f->in_live);
 }
 
@@ -442,6 +449,15 @@ bool flow_is_any_live(const struct sched *s)
     return false;
 }
 
+void flow_look_again(struct sched *s, struct flow *f)
+{
+    if (f->passed_without_slot && connection_has_slot(s)) {
+        f->passed_without_slot = false;
+        job_unblock_all(s, f);
+        flow_wake(s, f);
+    }
+}
+
 struct flow *flow_pick(struct sched *s)
 {
     bool has_slot = connection_has_slot(s), is_any = false, waits[SCHED_CLASSES];
@@ -460,12 +476,17 @@ struct flow *flow_pick(struct sched *s)
         n = other;
     }
     struct flow *f = container_of(n, struct flow, in_live);
-    if (has_slot && f->passed_without_slot) {
-        f->passed_without_slot = false;
-        job_unblock_all(s, f);
-        flow_wake(s, f);
-    }
+    flow_look_again(s, f);
     return f;
+}
+
+bool flow_is_due(const struct sched *s, const struct flow *f, const struct flow *other)
+{
+    const struct flow_scale *scale = &s->flows.scales[f->key.class];
+    uint64_t level = level_of(scale, f), least = level_of(scale, other);
+    uint64_t taken = f->taken < scale->tag ? scale->tag : f->taken;
+    return level < least ||
+           (level == least && taken <= other->taken + TURNS_AHEAD * WEIGHT_MAX / f->weight);
 }
 
 void flow_charge(struct sched *s, struct flow *f)
@@ -483,7 +504,9 @@ void flow_charge(struct sched *s, struct flow *f)
 
 void flow_take(struct sched *s, struct flow *f)
 {
-    s->flows.scales[f->key.class].tag = f->taken;
+    if (!s->flows.has_claimed) { /* else others are before it */
+        s->flows.scales[f->key.class].tag = f->taken;
+    }
     f->taken += WEIGHT_MAX / f->weight;
     flow_hold(s, f, 1);
 }

@@ -94,6 +94,9 @@ struct flows {
     struct list touched;                 /* turn.touched */
     struct list unlimited;               /* turn.in_unlimited */
     struct list ahead;                   /* turn.in_ahead */
+    struct list claims;                  /* turn.in_claims */
+    struct turn *claim;                  /* whose claimant is looked at; NULL: none is */
+    bool has_claimed;                    /* one was, for this selection */
 };
 
 /* As new, without a job. */
@@ -128,6 +131,10 @@ void flow_hold(struct sched *s, struct flow *f, int change);
 bool flow_has_current(struct sched *s);
 /* Which flow is looked at next; NULL: none. */
 struct flow *flow_pick(struct sched *s);
+/* A slot may be given to it before the other, which is next by rank. */
+bool flow_is_due(const struct sched *s, const struct flow *f, const struct flow *other);
+/* There is a slot: what it passed without one is looked at again. */
+void flow_look_again(struct sched *s, struct flow *f);
 /* It has something that lacks a slot: it is looked at anew when there is one. */
 void flow_await_slot(struct sched *s, struct flow *f);
 /* Nothing of it can be selected. */

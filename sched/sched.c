@@ -226,6 +226,7 @@ static bool select_one(struct sched *s)
         found = selection_run(s, &s->flow, &e);
     }
     switch (found) {
+    case SELECTION_CLAIMED: /* not outside of sched/selection.c */
     case SELECTION_NONE:
         s->rate = RATE_FREE;
         return false;

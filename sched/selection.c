@@ -6,6 +6,7 @@
 #include "sched/candidate.h"
 #include "sched/gate.h"
 #include "sched/parking.h"
+#include "sched/place/claim.h"
 #include "sched/place/handover.h"
 #include "sched/place/site.h"
 #include "sched/preempt.h"
@@ -15,17 +16,22 @@
 
 #include <assert.h>
 
+static inline void make_current(struct job *j)
+{
+    struct flow *f = j->flow;
+    if (f->candidate_owner != j) {
+        preempt_invalidate(f);
+    }
+    f->current = j;
+}
+
 static inline struct sched_entry *take_entry(struct sched *s, struct job *j, struct peer *p)
 {
     struct sched_entry *e = entry_queue_first(&p->waiting);
     entry_select(s, e);
     j->slots_available++;
     j->slots_used++;
-    struct flow *f = j->flow;
-    if (f->candidate_owner != j) {
-        preempt_invalidate(f);
-    }
-    f->current = j;
+    make_current(j);
     shared_set(&j->why, SCHED_WHY_NOTHING);
     candidate_drift(s, j);
     if (j->owner != 0) {
@@ -85,7 +91,14 @@ static enum selection examine(struct sched *s, struct job *j, enum selection_sta
     if (stage == SELECTION_REFILL && recipient_pool_should_refill(s, j)) {
         return read_first(s, j, SELECTION_PICK);
     }
+    struct list *last = j->peers.prev;
     struct peer *p = pick(s, j);
+    if (p != NULL && !list_is_empty(&s->flows.claims) && claim_precedes(s, j->flow, p)) {
+        list_remove(&j->peers); /* it stays the next one's turn */
+        list_insert_after(last, &j->peers);
+        make_current(j);
+        return SELECTION_CLAIMED;
+    }
     if (p != NULL) {
         *ret = take_entry(s, j, p);
         return SELECTION_ENTRY;
@@ -158,9 +171,15 @@ enum selection selection_run(struct sched *s, struct flow *f, struct sched_entry
 /* Each flow that may have something, in turn. */
 enum selection selection_in_turn(struct sched *s, struct sched_entry **ret)
 {
+    s->flows.has_claimed = false;
     for (;;) {
         turn_settle_all(s);
-        struct flow *f = s->resume_job != NULL ? s->resume_job->flow : flow_pick(s);
+        struct flow *claims = claim_flow(s);
+        if (claims != NULL) {
+            flow_look_again(s, claims);
+        }
+        struct flow *f = s->resume_job != NULL ? s->resume_job->flow : claims;
+        f = f == NULL ? flow_pick(s) : f;
         if (f == NULL) {
             handover_run(s);
             return SELECTION_NONE;
@@ -170,6 +189,10 @@ enum selection selection_in_turn(struct sched *s, struct sched_entry **ret)
         }
         f->passed_without_slot |= !connection_has_slot(s);
         enum selection found = selection_run(s, f, ret);
+        if (found == SELECTION_CLAIMED) {
+            continue;
+        }
+        claim_end(s);
         if (found == SELECTION_ENTRY) {
             flow_charge(s, f);
         }

@@ -8,6 +8,7 @@ struct sched_destination;
 struct sched_entry;
 
 enum selection {
+    SELECTION_CLAIMED, /* another flow is before this one */
     SELECTION_NONE,  /* nothing can be selected until something changes */
     SELECTION_ENTRY, /* *ret is BUSY */
     SELECTION_READS, /* READ was queued; call again after it was pulled */

@@ -13,6 +13,7 @@
 #include "sched/destination.h"
 #include "sched/job.h"
 #include "sched/parking.h"
+#include "sched/place/claim.h"
 #include "sched/place/handover.h"
 #include "sched/place/shortage.h"
 #include "sched/place/site.h"
@@ -127,6 +128,7 @@ static struct turn *obtain_turn(struct sched *s, struct at at)
     list_init(&t->passed);
     list_init(&t->touched);
     list_init(&t->in_ahead);
+    list_init(&t->in_claims);
     tree_node_init(&t->in_barred);
     *turn_at(at) = t;
     return t;
@@ -138,6 +140,7 @@ static void settle_turn(struct sched *s, struct turn *t)
         list_remove(&t->touched);
         list_remove(&t->in_unlimited);
         list_remove(&t->in_ahead);
+        claim_forget(s, t);
         turn_unbar(t);
         *turn_at((struct at){t->party, t->set}) = NULL;
         s->host.release(s->host.ctx, t);
@@ -188,6 +191,7 @@ static struct stake *displace_share(struct sched *s, struct share *share)
     list_remove(&share->in_flow);
     list_remove(&share->in_marked);
     t->last = t->last == share ? NULL : t->last;
+    t->claimant = t->claimant == share ? NULL : t->claimant;
     table_remove(&s->flows.shares, &share->node);
     struct stake *left = stake_leave(s, share);
     let_turn_go(s, t);

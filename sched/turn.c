@@ -19,6 +19,7 @@
 #include "sched/destination.h"
 #include "sched/job.h"
 #include "sched/parking.h"
+#include "sched/place/claim.h"
 #include "sched/place/handover.h"
 #include "sched/place/shortage.h"
 #include "sched/place/site.h"
@@ -279,7 +280,7 @@ uint32_t turn_campaigns(const struct share *share)
     return stake != NULL && stake->waiting > 0 ? stake->waiting : 1;
 }
 
-static uint64_t price(const struct share *share, uint32_t recipients)
+uint64_t turn_price(const struct share *share, uint32_t recipients)
 {
     return UNIT * recipients * turn_campaigns(share) / share->flow->weight;
 }
@@ -305,10 +306,13 @@ static bool charge(struct sched *s, struct share *share, uint32_t recipients)
     for (int i = 0; i < SCHED_CLASSES; i++) {
         waits[i] = !tree_is_empty(&t->waiting[i]);
     }
-    flow_charge_class(s, &t->floors, waits, class, recipients);
+    if (t->claimant == NULL || class == flow_pick_class(s, &t->floors, waits)) {
+        flow_charge_class(s, &t->floors, waits, class, recipients);
+    }
     uint64_t now = virtual_time(t, share);
     t->served[class] = now > t->served[class] ? now : t->served[class];
-    share->start += price(share, recipients);
+    claim_pay(t, share);
+    share->start += turn_price(share, recipients);
     t->last = NULL;
     file_share(s, share);
     return true;
@@ -324,7 +328,8 @@ void turn_charge(struct sched *s, struct sched_entry *e)
 
 static void give_share_back(struct sched *s, struct share *share, uint32_t recipients)
 {
-    uint64_t now = share->turn->served[share->flow->key.class], paid = price(share, recipients);
+    uint64_t now = share->turn->served[share->flow->key.class],
+             paid = turn_price(share, recipients);
     share->start = share->start > now + paid ? share->start - paid : now;
     file_share(s, share);
 }
@@ -469,9 +474,12 @@ void turn_vacate(struct sched *s, const struct flow *f, const struct party *p)
 struct share *turn_next_share(const struct sched *s, const struct turn *t)
 {
     struct share *first = turn_first_share(s, t), *last = t->last;
+    if (t->claimant != NULL && tree_node_is_linked(&t->claimant->in_turn)) {
+        return t->claimant;
+    }
     bool can_go_on = last != NULL && first != NULL && tree_node_is_linked(&last->in_turn) &&
                      last->flow->key.class == first->flow->key.class;
-    return can_go_on && last->start <= first->start + price(last, GOES_ON) ? last : first;
+    return can_go_on && last->start <= first->start + turn_price(last, GOES_ON) ? last : first;
 }
 
 bool turn_blocks(const struct share *share)
@@ -519,7 +527,7 @@ static void ask_marked(struct sched *s, struct turn *t)
 
 bool turn_depends_on_slots(const struct turn *t, enum openness need)
 {
-    return need == OPEN_SLOT ? !t->is_short : t->is_free;
+    return need == OPEN_SLOT ? !t->is_short && !claim_stands(t) : t->is_free;
 }
 
 /* Whether its next room is that of a slot, from now on. An idle connection is as good as one. When
@@ -527,7 +535,8 @@ bool turn_depends_on_slots(const struct turn *t, enum openness need)
 static bool become_free(struct sched *s, struct turn *t, enum openness need)
 {
     bool was_free = t->is_free, has_slot = connection_has_slot(s);
-    t->is_short = need != OPEN_NOT && (t->is_short || (need == OPEN_SLOT && !has_slot));
+    t->is_short =
+        need != OPEN_NOT && (t->is_short || (need == OPEN_SLOT && !has_slot && !claim_stands(t)));
     t->is_free = t->is_short && (need == OPEN_SLOT ||
                                  (has_slot && t->party != NULL && placement_is_idle(t->party)));
     list_remove(&t->in_unlimited);
@@ -609,7 +618,7 @@ static bool may_ride(struct sched *s, struct turn *t, const struct share *share)
         return true;
     }
     bool is_lower = first->flow->key.class < own->flow->key.class;
-    uint64_t depth = price(own, (uint32_t)s->config.pipeline_depth);
+    uint64_t depth = turn_price(own, (uint32_t)s->config.pipeline_depth);
     if (!is_lower && own->start <= first->start + depth) {
         return true;
     }
@@ -656,6 +665,7 @@ static void decide(struct sched *s, struct turn *t)
     if (t->party != NULL) {
         turn_unbar(t);
     }
+    claim_update(s, t, need);
     bool is_free = become_free(s, t, need);
     if (need != OPEN_NOT && t->has_news) {
         ask_marked(s, t);

@@ -61,7 +61,10 @@ struct turn {
                                  * goes with the last one */
     uint32_t found; /* connections, by the pass of that number; sched/place/handover.c */
     uint64_t pass;
-    bool has_news; /* what was passed is asked again by the next settling */
+    bool was_closed;        /* its window or pace had nothing left since it claimed a slot */
+    struct list in_claims;  /* sched.flows.claims; sched/place/claim.h */
+    struct share *claimant; /* whose turn it is by a claim; NULL: that of the smallest tag */
+    bool has_news;          /* what was passed is asked again by the next settling */
 };
 
 /* A flow at a party. */
@@ -179,6 +182,8 @@ void turn_ask_again(struct sched *s, struct share *share);
 uint64_t turn_hash(const struct sched *s, uint64_t a, uint64_t b);
 /* Of its tenant, those that have entries waiting there: at least one. */
 uint32_t turn_campaigns(const struct share *share);
+/* What so many recipients add to its tag. */
+uint64_t turn_price(const struct share *share, uint32_t recipients);
 /* NULL: it has none there. */
 struct share *turn_share(const struct sched *s, const struct flow *f, const struct turn *t);
 void turn_unbar(struct turn *t);

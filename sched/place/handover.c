@@ -9,6 +9,7 @@
 
 #include "sched/destination.h"
 #include "sched/flow.h"
+#include "sched/place/claim.h"
 #include "sched/place/connection.h"
 #include "sched/place/shortage.h"
 #include "sched/place/site.h"
@@ -163,26 +164,50 @@ static void give_one(struct sched *s, struct flow *f)
     connection_drain_one(s, c);
 }
 
-/* What the flow could use, of what others keep.
+/* A flow that waits, while others keep connections. */
+struct recipient {
+    struct flow *flow;
+    uint32_t has;
+    int looks;
+};
+
+/* What it could use at a place. false: nobody gives it any more
  *
  * provided   in/out: was given over before, and is for nobody as yet */
-static void provide(struct sched *s, struct flow *to, uint32_t *provided)
+static bool provide_at(struct sched *s, struct recipient *to, const struct share *share,
+                       uint32_t *provided)
 {
-    uint32_t has = to->held;
-    int looks = 0;
-    for (const struct share *share = shortage_first(to); share != NULL && looks < PLACES_LOOKED_AT;
-         share = shortage_next(share), looks++) {
-        uint32_t wants = share->turn->is_free ? wanted_at(s, share) : 0;
-        for (uint32_t i = 0; i < wants; i++, has++) {
-            struct flow *from = *provided > 0 ? NULL : giver(s, to, has);
-            if (*provided > 0) {
-                (*provided)--;
-            } else if (from != NULL) {
-                give_one(s, from);
-            } else {
-                return;
-            }
-            share->turn->found++;
+    uint32_t wants = wanted_at(s, share);
+    to->looks++;
+    for (uint32_t i = 0; i < wants; i++, to->has++) {
+        struct flow *from = *provided > 0 ? NULL : giver(s, to->flow, to->has);
+        if (*provided > 0) {
+            (*provided)--;
+        } else if (from != NULL) {
+            give_one(s, from);
+        } else {
+            return false;
+        }
+        share->turn->found++;
+    }
+    return true;
+}
+
+/* Where it has the turn, and claims a slot; and where any flow could use one. */
+static void provide(struct sched *s, struct flow *f, uint32_t *provided)
+{
+    struct recipient to = {f, f->held, 0};
+    list_foreach(t, &f->holds, struct turn, in_flow)
+    {
+        if (to.looks == PLACES_LOOKED_AT ||
+            (claim_stands(t) && !provide_at(s, &to, t->whose, provided))) {
+            return;
+        }
+    }
+    for (const struct share *share = shortage_first(f);
+         share != NULL && to.looks < PLACES_LOOKED_AT; share = shortage_next(share)) {
+        if (share->turn->is_free ? !provide_at(s, &to, share, provided) : ++to.looks == 0) {
+            return;
         }
     }
 }
