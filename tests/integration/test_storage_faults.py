@@ -116,6 +116,60 @@ def test_one_fault(place, kind):
     assert sum(refused) >= 3  # the faults hit intake; some hit what else is written
 
 
+def send_one(daemon, name):
+    """The code that the end of one message is answered with; or of an earlier command, as the storage may fail at any time."""
+    with Client(daemon) as client:
+        client.ehlo()
+        for command, wanted in ((f'MAIL FROM:<{name}@sender.test>', 250), (f'RCPT TO:<{name}@x.test>', 250), ('DATA', 354)):
+            code = client.say(command).code
+            if code != wanted:
+                return code
+        client.send(message(name, X_Tenant=name[0]) + b'.\r\n')
+        return client.reply().code
+
+
+def one_fault_among_results(place, calls, kind, at):
+    """Mail that is deferred once, refused, or delivered: each of it ends once, and in nobody's count."""
+    deferred = set()
+
+    def answers(verb, argument, _):
+        name = argument[argument.find('<') + 1:argument.find('@')] if verb == 'RCPT' else ''
+        if name.startswith('late') and name not in deferred:
+            deferred.add(name)
+            return '451 4.3.0 later'
+        return '550 5.1.1 no' if name.startswith('bad') and 'x.test' in argument else None
+    receiver = place.receiver(answers=answers)
+    daemon = place.sluice(start=False, routes={'*': ('smtp', receiver.nexthop)}, listener={'tenant_header': 'X-Tenant'},
+                          tenants={'*': {'queue_limit': 1000}})
+    switch = os.path.join(daemon.folder, 'switch')
+    daemon.env = {'LD_PRELOAD': PRELOAD, 'FAULT_FOLDER': daemon.spool, 'FAULT_SWITCH': switch, 'FAULT_AT': str(at),
+                  'FAULT_CALLS': calls, **KINDS[kind]}
+    daemon.start()
+    with open(switch, 'w', encoding='ascii'):
+        pass
+    names = [f'{what}{number}' for number in range(6) for what in ('good', 'late', 'bad')]
+    accepted = [name for name in names if send_one(daemon, name) == 250]
+    until(lambda: send_one(daemon, 'good') == 250, lambda: f'mail to be accepted again:\n{daemon.log()}')
+    wanted = sorted([f'{name}@{"sender" if name.startswith("bad") else "x"}.test' for name in accepted] + ['good@x.test'])
+
+    def got():
+        return sorted(r for m in list(receiver.messages) for r in m.recipients)
+    until(lambda: set(got()) >= set(wanted), lambda: f'{set(wanted) - set(got())} to arrive:\n{daemon.log()}')
+    daemon.wait_empty()
+    until(lambda: all(row['queued'] == 0 for row in daemon.query('tenants')), lambda: daemon.query('tenants'))
+    assert daemon.stop() == 0
+    assert got() == wanted
+    receiver.close()
+
+
+@pytest.mark.parametrize('kind', KINDS)
+def test_one_fault_among_results(place, kind):
+    with concurrent.futures.ThreadPoolExecutor(max_workers=6) as pool:
+        jobs = [pool.submit(one_fault_among_results, place, calls, kind, at) for calls in CALLS[:2] for at in (1, 4, 9, 17, 30)]
+        for job in jobs:
+            job.result()
+
+
 @pytest.mark.parametrize('error', ['EIO', 'ENOSPC', 'EDQUOT', 'EROFS'])
 def test_storage_is_gone_and_comes_back(place, error):
     bed = Bed(place, FAULT_AT='1', FAULT_TIMES='0', FAULT_ERRNO=error,
