@@ -379,6 +379,9 @@ static void answer(struct driver *d, unsigned which)
     if (r.hosts != NULL) {
         known = *(struct flight_hosts *)r.hosts;
     }
+    /* A site whose time is over may be made anew by the answer, and knows nothing of its lanes then. */
+    transport_enter(d->sched, d->now);
+    flight_forget_lanes(&d->flights);
     sched_resolved(d->sched, &r, d->now);
     if (hosts_of_own(d, &r)) {
         ((struct flight_hosts *)r.hosts)->site = 0;
