@@ -1,11 +1,25 @@
 /* The invariants of turns, for sched_check; changes nothing. */
 #include "sched/destination.h"
 #include "sched/job.h"
+#include "sched/place/claim.h"
 #include "sched/place/shortage.h"
 #include "sched/place/site.h"
 #include "sched/place/stake.h"
 #include "sched/transport.h"
 #include "sched/turn.h"
+
+/* Outside of a selection. */
+static const char *check_claim(const struct turn *t, enum openness need)
+{
+    if (t->claimant != NULL) {
+        return "a claim is over when its selection is";
+    }
+    bool is_settled = !list_is_linked(&t->touched);
+    if (is_settled && claim_stands(t) && (need == OPEN_NOT || t->was_closed || t->is_short)) {
+        return "a party that claims a slot has a place again, and is not short of one";
+    }
+    return NULL;
+}
 
 static const char *check_turn(const struct sched *s, const struct turn *t)
 {
@@ -30,8 +44,9 @@ static const char *check_turn(const struct sched *s, const struct turn *t)
     if (t->is_free && (t->whose != NULL || !t->is_short)) {
         return "nobody has the turn where a slot is lacking";
     }
-    if (list_is_linked(&t->touched)) {
-        return NULL; /* it is settled before the next selection */
+    const char *wrong = check_claim(t, turn_openness(s, t));
+    if (wrong != NULL || list_is_linked(&t->touched)) {
+        return wrong; /* it is settled before the next selection */
     }
     const struct share *first = turn_next_share(s, t);
     enum openness need = turn_openness(s, t);
@@ -48,6 +63,20 @@ static const char *check_turn(const struct sched *s, const struct turn *t)
         return "the turn is that of the smallest tag";
     }
     return is_open && t->ready_in != need ? "what a party with a turn needs" : NULL;
+}
+
+/* The shares of its tenant there that have entries waiting. */
+static const char *check_stake(const struct sched *s, const struct stake *stake)
+{
+    uint32_t waiting = 0, brought = 0;
+    uint64_t cursor = 0;
+    const struct table_node *node;
+    while ((node = table_next(&s->flows.shares, &cursor)) != NULL) {
+        const struct share *share = container_of(node, const struct share, node);
+        waiting += share->stake == stake && share->waiting > 0;
+        brought += share->stake == stake && share != stake->first;
+    }
+    return waiting == stake->waiting && brought == stake->shares ? NULL : "what a stake counts";
 }
 
 static bool is_right(const struct standing *at, const struct turn *t, bool is_sought)
@@ -101,7 +130,11 @@ const char *turn_check(const struct sched *s)
     if (!flows_take_turns(s)) {
         bool is_empty = f->stands.count + f->shares.count + f->stakes.count == 0 &&
                         s->flow.tenant == NULL && f->shares.promised + f->stakes.promised == 0;
+        is_empty = is_empty && list_is_empty(&s->flows.claims);
         return is_empty && list_is_empty(&s->flows.touched) ? NULL : "one flow has no stands";
+    }
+    if (s->flows.claim != NULL) {
+        return "a claim is over when its selection is";
     }
     uint64_t cursor = 0;
     const struct table_node *node;
@@ -110,6 +143,13 @@ const char *turn_check(const struct sched *s)
         const char *wrong = check_turn(s, share->turn);
         wrong = wrong != NULL ? wrong : shortage_check(share);
         wrong = wrong == NULL && !stake_is_right(s, share) ? "the stake of a share" : wrong;
+        if (wrong != NULL) {
+            return wrong;
+        }
+    }
+    cursor = 0;
+    while ((node = table_next(&s->flows.stakes, &cursor)) != NULL) {
+        const char *wrong = check_stake(s, container_of(node, const struct stake, node));
         if (wrong != NULL) {
             return wrong;
         }
