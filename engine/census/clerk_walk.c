@@ -156,13 +156,15 @@ void clerk_source(struct clerk *k, struct queue_source *ret)
     };
 }
 
-void clerk_walk_error(struct api_call *c, int err)
+void clerk_walk_error(const struct clerk *k, struct api_call *c, int err)
 {
     const char *what = err_str(err);
+    if (err == ERR_AGAIN) {
+        clerk_spool_error(k, c);
+        return;
+    }
     if (err == -ECANCELED) {
         what = "the daemon stops, or nobody waits for the answer";
-    } else if (err == ERR_AGAIN) {
-        what = "the spool is being reopened";
     }
     api_error(c, 503, "unavailable", "%s", what);
 }

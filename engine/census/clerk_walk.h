@@ -22,6 +22,6 @@ void clerk_source(struct clerk *k, struct queue_source *ret);
 /* Between pages of a walk: let others run, and go on by the settings in force. */
 void clerk_walk_between_pages(struct clerk *k, struct queue_walk *w);
 /* Answer for a walk that ended early. err: of queue_walk or census */
-void clerk_walk_error(struct api_call *c, int err);
+void clerk_walk_error(const struct clerk *k, struct api_call *c, int err);
 
 #endif

@@ -3,6 +3,7 @@
 #include "engine/http/clerk.h"
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/rcu.h"
 #include "engine/config/config.h"
 #include "engine/http/api_private.h"
@@ -101,8 +102,23 @@ bool clerk_begin(struct clerk *k, struct api_call *c)
         (void)usleep(10 * 1000); /* shorter is as good */
         rcu_awake();
     }
-    api_error(c, 503, "unavailable", "the spool is being reopened");
+    clerk_spool_error(k, c);
     return false;
+}
+
+void clerk_spool_error(const struct clerk *k, struct api_call *c)
+{
+    const struct engine *e = k->engine;
+    usec_t since = engine_gate_since(e, ENGINE_GATE_BROKEN), now = clock_wall();
+    if ((engine_gate(e) & ENGINE_GATE_BROKEN) == 0 || api_tenant(c).len > 0) {
+        api_error(c, 503, "unavailable", "the spool is being reopened");
+        return;
+    }
+    api_error(c, 503, "unavailable",
+              "the spool cannot be written, nor read meanwhile, for %lld s: %s; it is tried again "
+              "all the time",
+              (long long)(now > since ? (now - since) / USEC_PER_SEC : 0),
+              err_str(atomic_load_explicit(&e->broken_by, memory_order_relaxed)));
 }
 
 void clerk_end(struct clerk *k)

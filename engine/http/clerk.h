@@ -62,6 +62,9 @@ struct label clerk_owner(const struct clerk *k);
 /* Open a view of the spool. While the writer reopens the spool this waits two seconds at most; then
  * the call is answered with 503, and false returned. */
 MUST_USE bool clerk_begin(struct clerk *k, struct api_call *c);
+/* Answer with 503 and, to operators, with what keeps the writer from opening the spool again: as long as
+ * storage fails nobody can read it. */
+void clerk_spool_error(const struct clerk *k, struct api_call *c);
 void clerk_end(struct clerk *k);
 /* Between pages of a long walk, without an open view: nothing found under RCU is kept over it. */
 void clerk_quiesce(struct clerk *k);

@@ -80,7 +80,7 @@ void counts_report_list(struct clerk *k, struct api_call *c)
         if (err == 0) {
             answer_counts(c, n, limit);
         } else {
-            clerk_walk_error(c, err);
+            clerk_walk_error(k, c, err);
         }
     }
     queue_filter_fini(&query.filter);

@@ -153,7 +153,7 @@ void message_report_list(struct clerk *k, struct api_call *c)
     } else if (api_param_limit(c, &limit) && clerk_filter(c, &filter)) {
         int err = put_messages(k, c, &filter, after, limit);
         if (err != 0) {
-            clerk_walk_error(c, err);
+            clerk_walk_error(k, c, err);
         }
     }
     queue_filter_fini(&filter);
@@ -273,7 +273,7 @@ static void show_past(struct clerk *k, struct api_call *c)
     int err = why_past_events(k, why_past_member("id", slice_of(text), member), 0, EVENTS, &events,
                               searched);
     if (err != 0) {
-        clerk_walk_error(c, err);
+        clerk_walk_error(k, c, err);
     } else if (json_array_size(events) == 0) {
         json_decref(events);
         api_error(c, 404, "missing", "no such message in the queue, nor an event of it (%s)",

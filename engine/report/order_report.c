@@ -338,7 +338,7 @@ static bool add_count(struct clerk *k, struct api_call *c, json_t *kept, usec_t 
     }
     selector_fini(&selector);
     if (err != 0) {
-        clerk_walk_error(c, err);
+        clerk_walk_error(k, c, err);
         return false;
     }
     json_t *count = json_object();

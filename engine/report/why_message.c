@@ -260,7 +260,7 @@ static void put_incoming(struct view *v)
 }
 
 /* Whose mail it takes turns with there. */
-static void put_turns(struct view *v, const struct sched *s, const struct sched_flow_key *own)
+static void put_turns(struct why *w, const struct sched *s, const struct sched_flow_key *own)
 {
     struct sched_flow_view f;
     uint64_t cursor = 0;
@@ -275,7 +275,7 @@ static void put_turns(struct view *v, const struct sched *s, const struct sched_
         }
     }
     if (others > 0) {
-        json_t *link = why_link(v->why, 1,
+        json_t *link = why_link(w, 1,
                                 "it takes turns with %u other %s (class, tenant and campaign), %u "
                                 "of its class; its tenant weighs %u",
                                 others, plural(others, "flow", "flows"), of_class, weight);
@@ -284,29 +284,33 @@ static void put_turns(struct view *v, const struct sched *s, const struct sched_
 }
 
 /* The message's jobs, one for each transport it goes by. */
-static void put_active(struct view *v)
+static void put_active(struct why *w, uint64_t id)
 {
-    const struct engine *e = v->why->clerk->engine;
-    for (uint32_t t = 0; t < v->why->transport_count; t++) {
+    const struct engine *e = w->clerk->engine;
+    for (uint32_t t = 0; t < w->transport_count; t++) {
         const struct sched *s = sched_thread_core(e->scheds[t % e->sched_count], t);
         struct sched_job_view job;
         uint64_t cursor = 0;
         while (sched_view_jobs(s, &cursor, &job)) {
-            if (job.message_id != v->envelope->id) {
+            if (job.message_id != id) {
                 continue;
             }
-            json_t *link =
-                why_link(v->why, 0, "the scheduler of %s has it: %u %s waiting, %u in flight",
-                         v->why->config->transports[t].name, job.waiting,
-                         plural(job.waiting, "delivery", "deliveries"), job.in_flight);
+            json_t *link = why_link(w, 0, "the scheduler of %s has it: %u %s waiting, %u in flight",
+                                    w->config->transports[t].name, job.waiting,
+                                    plural(job.waiting, "delivery", "deliveries"), job.in_flight);
             if (job.waiting > 0 && job.why != SCHED_WHY_NOTHING) {
                 why_because(link, slice_of(sched_why_text(job.why)));
             }
             if (job.waiting > 0) {
-                put_turns(v, s, &job.flow);
+                put_turns(w, s, &job.flow);
             }
         }
     }
+}
+
+static void put_jobs(struct view *v)
+{
+    put_active(v->why, v->envelope->id);
 }
 
 static void put_scheduled(struct view *v)
@@ -421,7 +425,7 @@ static void put_all(struct view *v)
 {
     static void (*const parts[QUEUE_STATE_COUNT])(struct view *) = {
         [QUEUE_INCOMING] = put_incoming,
-        [QUEUE_ACTIVE] = put_active,
+        [QUEUE_ACTIVE] = put_jobs,
         [QUEUE_DEFERRED] = put_due,
         [QUEUE_SCHEDULED] = put_scheduled,
     };
@@ -457,6 +461,17 @@ static void put_about(const struct view *v, const char *id)
     api_set_number(about, "pending", v->undone);
 }
 
+/* The spool cannot be read, and what schedulers have of the message can. */
+static void put_without_spool(struct why *w, uint64_t id)
+{
+    char text[MESSAGE_ID_TEXT];
+    why_refresh(w);
+    message_id_format(id, text);
+    api_set_text(w->about, "message", slice_of(text));
+    why_gates(w, 0);
+    put_active(w, id);
+}
+
 int why_message(struct why *w, uint64_t id)
 {
     static const struct queue_filter any;
@@ -480,5 +495,8 @@ int why_message(struct why *w, uint64_t id)
         put_all(&v);
     }
     queue_walk_end(&v.walk);
+    if (err == ERR_AGAIN && w->owner.len == 0) {
+        put_without_spool(w, id);
+    }
     return err;
 }

@@ -8,7 +8,8 @@
 
 #include <stdint.h>
 
-/* errors: ERR_MISSING no such message; of the walk */
+/* errors: ERR_MISSING no such message; of the walk. ERR_AGAIN: the spool cannot be read, and operators are told what gates
+ * and schedulers say */
 MUST_USE int why_message(struct why *w, uint64_t id);
 
 #endif

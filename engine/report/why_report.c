@@ -263,16 +263,30 @@ static int show_name(struct why *w, const char *word, struct slice name)
     return err;
 }
 
+/* Nobody can read the spool while the writer cannot open it again, as on a full disk. What is known without
+ * it has been said by then; to whoever is bound to a tenant nothing is said of what may be another's.
+ * returns err, or 0 when the answer stands */
+static int put_closed(struct why *w, int err)
+{
+    if (err != ERR_AGAIN || w->owner.len > 0) {
+        return err;
+    }
+    why_refresh(w);
+    (void)why_link(w, 0,
+                   "what is queued cannot be read, nor counted, until the spool is open again");
+    return 0;
+}
+
 static int show(struct why *w, const char *word, struct slice value)
 {
     uint64_t id;
     if (strcmp(word, "message") != 0) {
-        return show_name(w, word, value);
+        return put_closed(w, show_name(w, word, value));
     }
     if (!message_id_parse(value, &id) || id == 0) {
         return ERR_SYNTAX;
     }
-    int err = why_message(w, id);
+    int err = put_closed(w, why_message(w, id));
     return err == ERR_MISSING && why_past_message(w, id) ? 0 : err;
 }
 
@@ -312,7 +326,7 @@ void why_report_show(struct clerk *k, struct api_call *c)
         api_error(c, 400, "usage", "%s: not %s", word,
                   strcmp(word, "message") == 0 ? "an id of 16 hex digits" : "a name");
     } else {
-        clerk_walk_error(c, err);
+        clerk_walk_error(k, c, err);
     }
     why_fini(&w);
 }

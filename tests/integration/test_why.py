@@ -296,6 +296,7 @@ def test_the_spool_is_full(place):
                   'FAULT_ERRNO': 'ENOSPC'}
     daemon.start()
     submit(daemon, 'a@back.test', ['u@held.test'], message())
+    first = until(lambda: [m['id'] for m in ask(daemon, '/v1/messages', state='active')[1][:-1]], 'an active message')[0]
     begin = time.time()
     with Client(daemon) as client:
         client.ehlo()
@@ -306,15 +307,33 @@ def test_the_spool_is_full(place):
         client.send(message() + b'.\r\n')
         assert client.reply().code == 452
 
-    def check():
-        answer = why(daemon, destination='[127.0.0.1]:9')
+    def check(**asked):
+        answer = why(daemon, **asked)
         full = answer['chain'][0]
         assert re.fullmatch(r'nothing is delivered: the spool cannot be written, for \d+s', full['what'])
         assert full['because'] == 'the last commit failed: No space left on device'
         assert begin - 1 <= full['since'] <= time.time()
         assert link(answer, 'map_size')['value'] == 4 << 30
-    settled(check)
+        return answer
+    settled(lambda: check(destination='[127.0.0.1]:9'))
+    # The writer closes the spool before it tries again, and cannot open it: nobody can read it then.
+    until(lambda: ask(daemon, '/v1/messages')[0] == 503, 'a spool that nobody can read')
+    for path in ('/v1/messages', f'/v1/messages/{first}', '/v1/status', '/v1/suppressions'):
+        status, [answer] = ask(daemon, path)
+        assert status == 503 and re.fullmatch(
+            r'the spool cannot be written, nor read meanwhile, for \d+ s: No space left on device; it is tried '
+            r'again all the time', answer['error']), (path, answer)
+    closed = 'what is queued cannot be read, nor counted, until the spool is open again'
+    answer = check(destination='[127.0.0.1]:9')
+    assert closed in whats(answer) and 'transport held is on hold' in whats(answer), answer
+    assert closed in whats(check(tenant='acme'))
+    answer = check(message=first)
+    assert closed in whats(answer) and answer['about'] == {'message': first}
+    assert 'the scheduler of held has it: 1 delivery waiting, 0 in flight' in whats(answer)
+    done = daemon.command('why', first)
+    assert b'the spool cannot be written' in done.stdout, done
     os.unlink(switch)
+    settled(lambda: closed not in whats(why(daemon, message=first)))
 
 
 def test_scheduled_and_suspended(place):
