@@ -50,8 +50,8 @@ int activator_new(struct engine *engine, struct activator **ret)
     sweeper_init(&a->sweeper);
     a->activation.names = flow_names_new();
     a->resumed = recall_account_new();
-    int err = a->activation.names == NULL || a->resumed == NULL ? -ENOMEM
-                                                                : post_init(&a->post, 1 << 16);
+    int err =
+        a->activation.names == NULL || a->resumed == NULL ? -ENOMEM : post_init(&a->post, 1 << 16);
     if (err == 0) {
         err = spool_reader_new(engine->store, &a->reader);
     }
@@ -193,7 +193,9 @@ static void forget(struct activator *a, struct message *m)
     if (m->turn != 0) {
         wake_for_turn(a, m->turn);
     }
-    if (recall_take_missed(&a->missed, m->envelope.id) && m->turn != 0) {
+    bool is_called =
+        recall_take_missed(&a->missed, m->envelope.id) || review_is_turn_old(&a->review, m);
+    if (is_called && m->turn != 0) {
         const struct spool_position deferred = {SPOOL_DEFERRED, (uint64_t)m->turn, m->envelope.id,
                                                 m->position.flow};
         activator_call(a, f, &deferred);

@@ -68,6 +68,7 @@ static void note_settings(struct review *r, struct sweeper *sweeper)
     const struct settings *s = settings_of(r->engine);
     uint64_t serial = s->serial;
     if (s->rates_serial > r->serial) {
+        r->rates_serial = s->rates_serial;
         try_turns(sweeper);
     }
     if (serial != r->serial && !order_book_is_empty(r->engine->orders)) {
@@ -122,6 +123,11 @@ void review_note_active(const struct review *r, struct message *m)
 void review_note_held(struct review *r, const struct message *m)
 {
     r->is_needed = r->is_needed || m->changes != r->changes;
+}
+
+bool review_is_turn_old(const struct review *r, const struct message *m)
+{
+    return m->turn_by < r->rates_serial;
 }
 
 void review_note_unloaded(struct review *r)

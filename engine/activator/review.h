@@ -10,6 +10,7 @@
 #ifndef ENGINE_REVIEW_H
 #define ENGINE_REVIEW_H
 
+#include "base/attr.h"
 #include "base/list.h"
 
 #include <stdbool.h>
@@ -28,8 +29,10 @@ struct review {
                                 before the others */
     bool is_needed;
     uint64_t serial; /* of the settings that held mail was judged by */
-    uint64_t wanted; /* order_book_wanted_review of the newest SWEEP_REVIEW */
-    uint64_t noted;  /* the review that the order book was told is done */
+    uint64_t
+        rates_serial; /* of the last ones for which what waits for its turn was looked through */
+    uint64_t wanted;  /* order_book_wanted_review of the newest SWEEP_REVIEW */
+    uint64_t noted;   /* the review that the order book was told is done */
 };
 
 void review_init(struct review *r, struct engine *engine);
@@ -52,6 +55,9 @@ void review_end(struct review *r, const struct sweeper *sweeper, const struct li
 void review_note_active(const struct review *r, struct message *m);
 /* A message that became active entered the held class. */
 void review_note_held(struct review *r, const struct message *m);
+/* Whether the turn of a message that has settled is by rates that are not in force any more: the sweep that
+ * their change began may have been past its place by then. */
+MUST_USE bool review_is_turn_old(const struct review *r, const struct message *m);
 /* A message goes to the writer without having been loaded; and the writer has settled it. */
 void review_note_unloaded(struct review *r);
 void review_note_unloaded_settled(struct review *r);

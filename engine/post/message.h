@@ -87,6 +87,7 @@ struct message {
     bool is_returned;  /* it has given its place back: it waits where it was, unwritten */
     usec_t held_until; /* wall: it settled into the held class until then; 0: it did not */
     usec_t turn; /* wall: it was deferred until then, its turn at its receiver; 0: it was not */
+    uint64_t turn_by; /* serial of the settings by which that was reckoned, the oldest of several */
 
     /* spool writer only; the activator opens it: message_account.h */
     struct message_account account;

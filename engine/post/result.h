@@ -54,6 +54,7 @@ struct result {
     uint64_t order;     /* the standing order that decided; 0: none */
     usec_t park_until;  /* PARKED: when the order ends, or is_paced; wall */
     bool is_paced;      /* PARKED: its receiver lets so little through that its turn is then */
+    uint64_t paced_by;  /* is_paced: serial of the settings by which the turn was reckoned */
     usec_t defer_until; /* DEFERRED: a rule says that it is due then, not by the schedule; 0: not */
     usec_t blocked;     /* wall: a receiver did not want our address, the first time; 0: it did */
     bool leaves_source; /* the source that its message keeps to cannot be used any more */
@@ -86,7 +87,8 @@ struct slice result_text(const struct result *r, const struct result_recipient *
 enum result_share {
     RESULT_WAS_LOADED = 1,     /* counted as in memory: in_core.h */
     RESULT_WAS_DISPATCHED = 2, /* counted in the engine's duplicate bound */
-    RESULT_GIVES_WAY = 4, /* its message gives its place back: nothing of it was tried or is written */
+    RESULT_GIVES_WAY =
+        4, /* its message gives its place back: nothing of it was tried or is written */
 };
 
 /* Hand a result to the spool writer. r NULL: there is none, as memory was short or the recipients

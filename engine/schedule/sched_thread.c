@@ -59,8 +59,9 @@ struct sched_thread {
     struct outbox *to_writer, *to_activator; /* of the post */
     struct submission *retry;                /* LETTER_MORE that memory was too short for */
     struct dispatch dispatch;
-    bool has_dozed; /* the thread has dozed, and no letter came since */
-    bool was_held;  /* engine_may_dispatch kept this pass from selecting entries */
+    bool has_dozed;  /* the thread has dozed, and no letter came since */
+    bool was_held;   /* engine_may_dispatch kept this pass from selecting entries */
+    uint64_t serial; /* of the settings that its cores have */
     usec_t now;
 };
 
@@ -116,6 +117,7 @@ int sched_thread_new(struct engine *engine, uint32_t index, struct sched_thread 
     t->engine = engine;
     t->index = index;
     t->seed = hash_random_seed();
+    t->serial = engine->settings->serial;
     dispatch_init(&t->dispatch, engine);
     t->core_room = room / engine->sched_count + 1;
     t->cores = calloc(t->core_room, sizeof(*t->cores));
@@ -415,6 +417,7 @@ static void take_settings(struct sched_thread *t, struct settings *s)
             sched_forget_hosts(c->sched, t->now);
         }
     }
+    t->serial = s->serial;
     publish_entry_limit(t);
     dispatch_follow(&t->dispatch, s);
     mailbox_wake(t->engine->boxes.writer); /* the writer may lower the bound now */
@@ -538,11 +541,13 @@ static void give_up(struct sched_thread *t, struct core *c, const struct sched_a
         kind = RESULT_PARKED;
         r->park_until = absent_turn(settings_of(t->engine)->config, a->due - t->now, r->done);
         r->is_paced = true;
+        r->paced_by = t->serial;
         absent_note(&c->absent, &c->lanes, a, r->message->position.flow, t->now, r->park_until);
     } else if (kind == RESULT_DEFERRED && core_sources_is_one(t->engine, a->destination)) {
         kind = RESULT_PARKED;
         r->park_until = r->done;
         r->is_paced = r->leaves_source = true;
+        r->paced_by = t->serial;
     }
     for (uint32_t i = 0; i < a->index_count; i++) {
         result_add(r, a->indexes[i], kind, 0, a->reason->status, slice_of(a->reason->text));

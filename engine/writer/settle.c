@@ -430,9 +430,16 @@ static usec_t first_of(usec_t a, usec_t b)
     return a < b ? a : b;
 }
 
+static void note_paced(struct message *m, const struct result *r)
+{
+    if (r->is_paced && (m->turn_by == 0 || r->paced_by < m->turn_by)) {
+        m->turn_by = r->paced_by;
+    }
+}
+
 /* What the message is to remember of its attempts. One whose recipients were not tried, as their
  * receiver lets too little through, has had none, and comes back when their turn is near. */
-static struct spool_retry next_retry(const struct settle *s, const struct message *m,
+static struct spool_retry next_retry(const struct settle *s, struct message *m,
                                      const struct ending *e, usec_t now)
 {
     const struct config *c = settings_of(s->engine)->config;
@@ -443,6 +450,7 @@ static struct spool_retry next_retry(const struct settle *s, const struct messag
     for (const struct result *r = m->account.fresh; r != NULL; r = r->next) {
         defer_until = first_of(defer_until, r->defer_until);
         retry.blocked = first_of(retry.blocked, r->blocked);
+        note_paced(m, r);
     }
     retry.is_paced = !e->has_deferred;
     if (e->has_deferred) {
@@ -631,6 +639,7 @@ static void keep_park(struct message *m, const struct result *r, struct slice te
                                        ? r->park_until
                                        : first_end(m->account.stored.park_until, r->park_until);
     m->account.stored.is_paced = m->account.stored.is_paced || r->is_paced;
+    note_paced(m, r);
     if (m->account.stored.park_text == NULL) {
         m->account.stored.park_text = copy_text(text);
     }

@@ -16,7 +16,8 @@ from support.api import ask, get
 from support.client import Client, message, submit
 from support.injection import post
 from support.reloading import reload
-from support.wait import Pulse, best_of, until
+from support.tools import PRELOAD
+from support.wait import Pulse, best_of, holds, until
 from test_clock import Clock
 from test_orders import run
 
@@ -132,6 +133,38 @@ def test_reload_while_mail_is_away(place, whose):
         setattr(daemon, name, sections)
     reload(daemon)
     until(lambda: len(daemon.of('Delivery')) == 60, daemon.totals)
+
+
+@pytest.mark.skipif(not os.path.exists(PRELOAD), reason='no fault library here')
+def test_reload_while_mail_leaves(place):
+    """The same for what a quota has just sent out of memory, while the tables do not have that yet."""
+    receiver = place.receiver()
+    daemon = place.sluice(start=False, listener=LISTENER, routes={'*': ('smtp', receiver.nexthop)},
+                          tenants={'few': {'max_message_quota': '5/d'}}, transports={'smtp': {'hold': True}},
+                          options={'message_active_limit': 40, 'message_recipient_limit': 40, 'minimal_backoff_time': '1h', 'maximal_backoff_time': '2h'})
+    switch = os.path.join(daemon.folder, 'switch')
+    daemon.env = {'LD_PRELOAD': PRELOAD, 'FAULT_FOLDER': f'{daemon.spool}/data.mdb', 'FAULT_SWITCH': switch, 'FAULT_AT': '1',
+                  'FAULT_TIMES': '0', 'FAULT_CALLS': 'sync', 'FAULT_ACTION': 'stall'}
+    daemon.start()
+    send(daemon, 60, 'few')
+
+    def waiting():
+        return sum(row.get('todo', 0) for row in ask(daemon, '/v1/destinations')[1])
+    until(lambda: waiting() >= 30, waiting)
+    with open(switch, 'w', encoding='ascii'):
+        pass
+    daemon.transports['smtp']['hold'] = False
+    reload(daemon)
+    receiver.wait(5, 60)
+    until(lambda: waiting() < 15, waiting)  # at least twenty have been sent out
+    daemon.tenants = {'few': {'max_message_quota': '100/d'}}
+    reload(daemon)
+    until(lambda: waiting() == 0, waiting)
+    # As long as it takes, on most machines, to look through what waits in the tables.
+    holds(lambda: len(receiver.messages) < 60, 'the tables wait', 1)
+    os.unlink(switch)
+    receiver.wait(60, 60)
+    daemon.wait_empty()
 
 
 def test_quota_over_midnight_and_a_restart(place):

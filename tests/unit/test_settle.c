@@ -91,8 +91,11 @@ static int tear_down(void **state)
 static struct message *activate_id(uint64_t id)
 {
     const struct slice packed = SLICE("\0\3a@x\0\3b@x");
-    const struct spool_envelope e = {
-        .id = id, .created = created, .size_bytes = 4, .recipient_count = 2, .sender = SLICE("s@y")};
+    const struct spool_envelope e = {.id = id,
+                                     .created = created,
+                                     .size_bytes = 4,
+                                     .recipient_count = 2,
+                                     .sender = SLICE("s@y")};
     struct message *m = message_new_whole(&e, packed);
     struct spool_txn *t;
     assert_non_null(m);
@@ -565,6 +568,7 @@ static void what_waits_for_a_pace_is_deferred_without_an_attempt(void **state)
     m->account.pending = 3;
     collect_long(m, 0, RESULT_PARKED);
     m->account.fresh->is_paced = true;
+    m->account.fresh->paced_by = 3;
     m->account.fresh->park_until = created + 15 * USEC_PER_SEC;
     assert_int_equal(commit(created), 0);
     collect_long(m, 1, RESULT_PARKED); /* an order, until later */
@@ -574,6 +578,7 @@ static void what_waits_for_a_pace_is_deferred_without_an_attempt(void **state)
     assert_ptr_equal(settled, m);
     assert_int_equal(m->held_until, 0);
     assert_int_equal(m->turn, created + 15 * USEC_PER_SEC); /* for the activator */
+    assert_int_equal(m->turn_by, 3);
     assert_int_equal(counts().held, 0);
     assert_int_equal(counts().deferred, 1);
     assert_int_equal(spool_reader_begin(reader), 0);
