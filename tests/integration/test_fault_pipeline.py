@@ -22,8 +22,9 @@ from support.reloading import reload
 from support.wait import until
 
 WARM = 30            # messages that show the depth
-# One more: what comes first on a connection that stood idle waits for its answers.
-FAR = f'serve {WARM + 1} 0.15\n'
+# What comes first on a connection that stood idle waits for its answers. Those of the one in front of a flight come
+# late, so that all of the flight is handed to the connection before it would stand idle again, and begin with one alone.
+FAR = f'serve {WARM} 0.15\nserve 1 2\n'
 LATER = 8            # messages after the flight
 BIG = (b'y' * 98 + b'\r\n') * 65000  # more than is sent before its envelope is answered
 
@@ -214,8 +215,11 @@ class Stage:
         self.wait_final(met + self.send(lambda _: [f'w{number}' for number in range(WARM)]))
         # All of a flight is there before any of it goes: a connection that falls idle meanwhile would begin with one alone.
         self.hold(True)
-        flights = self.send(lambda name: ['z', *CASES[name][2]])
-        until(lambda: self.todo() == len(flights), lambda: f'{len(flights)} wait for their servers, {self.todo()} do')
+        words = {name: ['z', *CASES[name][2]] for name in CASES}
+        flights = []
+        for place in range(max(map(len, words.values()))):  # one may overtake another on its way to the scheduler
+            flights += self.send(lambda name, place=place: words[name][place:place + 1])
+            until(lambda: self.todo() == len(flights), lambda: f'{len(flights)} wait for their servers, {self.todo()} do')
         self.hold(False)
         self.wait_final(flights)
         self.wait_final(self.send(lambda _: [f'l{number}' for number in range(LATER)]))
