@@ -28,11 +28,10 @@ struct review {
     uint32_t stale_unloaded; /* those of them that were given before the last change, and settle
                                 before the others */
     bool is_needed;
-    uint64_t serial; /* of the settings that held mail was judged by */
-    uint64_t
-        rates_serial; /* of the last ones for which what waits for its turn was looked through */
-    uint64_t wanted;  /* order_book_wanted_review of the newest SWEEP_REVIEW */
-    uint64_t noted;   /* the review that the order book was told is done */
+    uint64_t serial;       /* of the settings that held mail was judged by */
+    uint64_t rates_serial; /* for which what waits for its turn was looked through last */
+    uint64_t wanted;       /* order_book_wanted_review of the newest SWEEP_REVIEW */
+    uint64_t noted;        /* the review that the order book was told is done */
 };
 
 void review_init(struct review *r, struct engine *engine);

@@ -87,8 +87,7 @@ struct slice result_text(const struct result *r, const struct result_recipient *
 enum result_share {
     RESULT_WAS_LOADED = 1,     /* counted as in memory: in_core.h */
     RESULT_WAS_DISPATCHED = 2, /* counted in the engine's duplicate bound */
-    RESULT_GIVES_WAY =
-        4, /* its message gives its place back: nothing of it was tried or is written */
+    RESULT_GIVES_WAY = 4,      /* its message gives its place back: nothing of it is written */
 };
 
 /* Hand a result to the spool writer. r NULL: there is none, as memory was short or the recipients

@@ -256,16 +256,20 @@ static void wake_all(void *ctx)
     engine_wake_all(ctx);
 }
 
-static void batch_failed(struct spool_writer *w, int err) ON_ROLE(w->post)
+/* Ids are given once, so one that is there already is a bug of ours, and which of the two messages a result is
+ * for cannot be told. The journal has all that was acknowledged. */
+static void end_if_id_is_taken(int err)
 {
     if (err == -EEXIST) {
-        /* Ids are given once, so this is a bug of ours; which of the two a result is for cannot be told. The
-         * journal has all that was acknowledged. */
-        log_error(
-            "spool: another message has the id of one in the journal; stopping: the next start "
-            "gives that one a new id");
+        log_error("spool: another message has an id that was given now; stopping: the next start "
+                  "gives those in the journal a new one");
         _exit(EX_SOFTWARE);
     }
+}
+
+static void batch_failed(struct spool_writer *w, int err) ON_ROLE(w->post)
+{
+    end_if_id_is_taken(err);
     if (!w->is_broken) {
         log_error("spool: commit failed: %s; intake and dispatch stop until it works again",
                   err_str(err));
@@ -392,6 +396,7 @@ static void try_again(struct spool_writer *w) ON_ROLE(w->post)
     }
     if (err == 0) {
         err = spool_writer_write_tables(w);
+        end_if_id_is_taken(err);
     }
     if (err != 0) {
         atomic_store_explicit(&w->engine->broken_by, err, memory_order_relaxed);
