@@ -24,7 +24,7 @@ from support.wait import until
 WARM = 30            # messages that show the depth
 # What comes first on a connection that stood idle waits for its answers. Those of the one in front of a flight come
 # late, so that all of the flight is handed to the connection before it would stand idle again, and begin with one alone.
-FAR = f'serve {WARM} 0.15\nserve 1 2\n'
+FAR = f'serve {WARM} 0.15\nserve 1 4\n'
 LATER = 8            # messages after the flight
 BIG = (b'y' * 98 + b'\r\n') * 65000  # more than is sent before its envelope is answered
 
@@ -168,7 +168,7 @@ class Stage:
         usual = {'pipeline_depth': 16, 'initial_destination_concurrency': 1,
                  'destination_concurrency_limit': 1, 'inet_protocols': 'ipv4',
                  'smtp_connection_cache_time_limit': '60s'}
-        usual.update({f'smtp_{step}_timeout': '10s' for step in (
+        usual.update({f'smtp_{step}_timeout': '15s' for step in (
             'mail', 'rcpt', 'data_init', 'data_xfer', 'data_done', 'rset')})
         special = {'plain': {}, 'tls': {'smtp_tls_security_level': 'encrypt'},
                    'auth': {'smtp_auth_user': 'user', 'smtp_auth_password_file': password,
