@@ -4,12 +4,11 @@ order: what Postfix did is written down as a scheduler script, which sluice-sim 
 What decides besides the sizes is the order of import and the second in which each message became
 active. Postfix reads its folders in no order, so the messages that it finds waiting are taken into
 the script as its log says; most sets come one after the other, each awaited in the log. Either way
-the agent is held until everything is active, and a run that went past the end of a second does not
-count: ages would differ by what the log does not tell."""
+the agent is held until everything is active. The queue manager's clock stands
+(tests/fault/frozen_preload.c): ages would differ by what the log does not tell."""
 import os
 import random
 import subprocess
-import time
 
 import pytest
 
@@ -20,9 +19,9 @@ from support.postfix import Postfix, is_usable
 from support.receiver import Receiver
 from support.wait import until
 
+FROZEN = os.path.join(BUILD, 'tests', 'fault', 'frozen_preload.so')
 PROGRAM = os.path.join(BUILD, 'bench', 'sluice-sim')
 PATIENCE = 60.0
-ATTEMPTS = 8
 NEXTHOPS = 3
 
 pytestmark = pytest.mark.skipif(not is_usable(), reason='Postfix needs root and its package')
@@ -93,7 +92,7 @@ TURNS = {
     **{f'turns{seed}': random_turns(seed) for seed in range(8)},
 }
 
-# Every set has a transport for each attempt: an agent is held only before its first delivery.
+# Every set has a transport: an agent is held only before its first delivery.
 SETS = {
     'arrivals': ((50,), EACH),
     **{f'worked{i}': case[:2] for i, case in enumerate(WORKED)},
@@ -123,7 +122,7 @@ class Post:
         routes = {f'{i}.{name}.test': f'{name}:{receiver.nexthop}'
                   for name in transports for i, receiver in enumerate(receivers)}
         self.postfix = place.keep(
-            Postfix(place.subfolder(f'postfix-{manager}'), transports, routes, manager)).start()
+            Postfix(place.subfolder(f'postfix-{manager}'), transports, routes, manager, FROZEN)).start()
         self.scheduler = 'preemptive' if manager == 'qmgr' else 'round_robin'
 
     def answer(self, verb, argument, _session):
@@ -226,9 +225,7 @@ class Course:
 
 @pytest.fixture(scope='module', name='post')
 def fixture_post(module_place):
-    post = Post(module_place, {f'{name}x{attempt}': parameters
-                               for name, (_, parameters) in SETS.items()
-                               for attempt in range(ATTEMPTS)})
+    post = Post(module_place, {name: parameters for name, (_, parameters) in SETS.items()})
     post.postfix.release('qmgr')
     return post
 
@@ -243,12 +240,6 @@ def follow(course, folder):
     print(course.order())
 
 
-def await_phase(attempt):
-    """At first that a second begins; then other parts of one, as the first message may take as long as it likes to become
-    active, and it is the second of that in which the others have to."""
-    time.sleep((0.02 + 0.37 * attempt - time.time()) % 1)
-
-
 def is_same_second(course):
     return len({second for _, second in course.active()}) == 1
 
@@ -256,19 +247,15 @@ def is_same_second(course):
 def compare(post, name, folder, arrivals=None):
     """Returns the order that Postfix and the core agree on."""
     sizes, _ = SETS[name]
-    for attempt in range(ATTEMPTS):
-        course = Course(post, f'{name}x{attempt}', arrivals)
-        await_phase(attempt)
-        for size in sizes:
-            course.write(size)
-            course.await_active()
-        is_usable_run = is_same_second(course)
-        course.release()
-        course.finish()
-        if is_usable_run:
-            follow(course, folder)
-            return course.order()
-    pytest.fail(f'{ATTEMPTS} imports went past the end of a second')
+    course = Course(post, name, arrivals)
+    for size in sizes:
+        course.write(size)
+        course.await_active()
+    assert is_same_second(course), 'the clock goes'
+    course.release()
+    course.finish()
+    follow(course, folder)
+    return course.order()
 
 
 @pytest.mark.parametrize('number', range(len(WORKED)))
@@ -309,18 +296,14 @@ def test_destinations_take_turns(old_post, tmp_path, name):
 
 def test_found_waiting(place, tmp_path):
     """All were accepted before the queue manager started; the order of import is its own."""
-    for attempt in range(ATTEMPTS):
-        chance = random.Random(7)
-        post = Post(place, {'found': EACH})
-        course = Course(post, 'found')
-        for size in [int(2 ** chance.uniform(0, 6)) for _ in range(8)] + [40, 1, 2]:
-            course.write(size)
-        await_phase(attempt)
-        post.postfix.release('qmgr')
-        course.await_active()
-        course.release()
-        is_usable_run = is_same_second(course)
-        course.finish()
-        if is_usable_run:
-            return follow(course, tmp_path)
-    return pytest.fail(f'{ATTEMPTS} imports went past the end of a second')
+    chance = random.Random(7)
+    post = Post(place, {'found': EACH})
+    course = Course(post, 'found')
+    for size in [int(2 ** chance.uniform(0, 6)) for _ in range(8)] + [40, 1, 2]:
+        course.write(size)
+    post.postfix.release('qmgr')
+    course.await_active()
+    assert is_same_second(course), 'the clock goes'
+    course.release()
+    course.finish()
+    follow(course, tmp_path)

@@ -20,7 +20,7 @@ HELD = '''\
 #!/bin/sh
 case " $*" in *" -n "*) name=${{*##*-n }}; name=${{name%% *}} ;; esac
 until [ -e {folder}/go-${{name:-{program}}} ]; do sleep 0.01; done
-exec {programs}/{program} "$@"
+{settings} exec {programs}/{program} "$@"
 '''
 
 
@@ -29,9 +29,10 @@ def is_usable():
 
 
 class Postfix(PrivatePostfix):
-    """transports: {name: parameters}; routes: {domain: "transport:nexthop"}; manager: qmgr, oqmgr"""
+    """transports: {name: parameters}; routes: {domain: "transport:nexthop"}; manager: qmgr, oqmgr;
+    preload: a library for it"""
 
-    def __init__(self, folder, transports, routes, manager='qmgr'):
+    def __init__(self, folder, transports, routes, manager='qmgr', preload=None):
         self.transports = transports
         self.port = free_port()
         self.seen, self.log_read = [], 0  # of active(), and up to which byte of the log
@@ -52,7 +53,8 @@ class Postfix(PrivatePostfix):
             (programs / name).symlink_to(f'{PROGRAMS}/{name}')
         for program in (manager, 'smtp'):
             held = programs / f'held-{program}'
-            held.write_text(HELD.format(folder=folder, programs=PROGRAMS, program=program))
+            settings = f'LD_PRELOAD={preload}' if preload and program == manager else ''
+            held.write_text(HELD.format(settings=settings, folder=folder, programs=PROGRAMS, program=program))
             held.chmod(0o755)
         (self.folder / 'transport').write_text(
             ''.join(f'{domain} {route}\n' for domain, route in routes.items()))
