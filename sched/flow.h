@@ -97,6 +97,7 @@ struct flows {
     struct list claims;                  /* turn.in_claims */
     struct turn *claim;                  /* whose claimant is looked at; NULL: none is */
     bool has_claimed;                    /* one was, for this selection */
+    int claims_granted;                  /* since whoever was next by slots went in spite of one */
 };
 
 /* As new, without a job. */

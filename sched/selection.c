@@ -91,15 +91,14 @@ static enum selection examine(struct sched *s, struct job *j, enum selection_sta
     if (stage == SELECTION_REFILL && recipient_pool_should_refill(s, j)) {
         return read_first(s, j, SELECTION_PICK);
     }
-    struct list *last = j->peers.prev;
     struct peer *p = pick(s, j);
-    if (p != NULL && !list_is_empty(&s->flows.claims) && claim_precedes(s, j->flow, p)) {
-        list_remove(&j->peers); /* it stays the next one's turn */
-        list_insert_after(last, &j->peers);
-        make_current(j);
-        return SELECTION_CLAIMED;
-    }
     if (p != NULL) {
+        if (!list_is_empty(&s->flows.claims) && claim_precedes(s, j->flow, p)) {
+            list_remove(&j->peers); /* it is the next one's turn still */
+            list_insert_before(&p->link, &j->peers);
+            make_current(j);
+            return SELECTION_CLAIMED;
+        }
         *ret = take_entry(s, j, p);
         return SELECTION_ENTRY;
     }
@@ -180,12 +179,12 @@ enum selection selection_in_turn(struct sched *s, struct sched_entry **ret)
         }
         struct flow *f = s->resume_job != NULL ? s->resume_job->flow : claims;
         f = f == NULL ? flow_pick(s) : f;
+        if (!list_is_empty(&s->flows.touched)) {
+            continue; /* it was let go on: it may have the turn elsewhere; or a claim is not one any more */
+        }
         if (f == NULL) {
             handover_run(s);
             return SELECTION_NONE;
-        }
-        if (!list_is_empty(&s->flows.touched)) {
-            continue; /* it was let go on: it may have the turn elsewhere */
         }
         f->passed_without_slot |= !connection_has_slot(s);
         enum selection found = selection_run(s, f, ret);

@@ -133,8 +133,9 @@ const char *turn_check(const struct sched *s)
         is_empty = is_empty && list_is_empty(&s->flows.claims);
         return is_empty && list_is_empty(&s->flows.touched) ? NULL : "one flow has no stands";
     }
-    if (s->flows.claim != NULL) {
-        return "a claim is over when its selection is";
+    const char *claims = claim_check(s);
+    if (claims != NULL) {
+        return claims;
     }
     uint64_t cursor = 0;
     const struct table_node *node;

@@ -90,6 +90,8 @@ bool claim_precedes(struct sched *s, const struct flow *f, const struct peer *p)
             break;
         }
         if (tree_is_empty(&t->waiting[f->key.class])) {
+            list_remove(&t->in_claims); /* those behind it are looked at as well, in time */
+            list_push_back(&s->flows.claims, &t->in_claims);
             continue;
         }
         struct share *share = claimant(s, t, f);
@@ -97,6 +99,10 @@ bool claim_precedes(struct sched *s, const struct flow *f, const struct peer *p)
             return false;
         }
         if (share != NULL) {
+            if (++s->flows.claims_granted > s->config.process_limit) {
+                s->flows.claims_granted = 0;
+                return false;
+            }
             t->claimant = share;
             s->flows.claim = t;
             s->flows.has_claimed = true;
@@ -152,4 +158,19 @@ void claim_forget(struct sched *s, struct turn *t)
     if (s->flows.claim == t) {
         s->flows.claim = NULL;
     }
+}
+
+const char *claim_check(const struct sched *s)
+{
+    if (s->flows.claim != NULL) {
+        return "a claim is looked at by one selection";
+    }
+    list_foreach(t, &s->flows.claims, const struct turn, in_claims)
+    {
+        const struct turn *there = t->party != NULL ? t->party->turn : t->set->flow_turn;
+        if (there != t) {
+            return "who claims a slot is there";
+        }
+    }
+    return NULL;
 }

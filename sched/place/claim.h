@@ -34,5 +34,7 @@ void claim_end(struct sched *s);
 void claim_pay(struct turn *t, const struct share *served);
 /* The turn goes. */
 void claim_forget(struct sched *s, struct turn *t);
+/* What is wrong with the list; NULL: nothing. That of a turn: turn_check. */
+const char *claim_check(const struct sched *s);
 
 #endif
