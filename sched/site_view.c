@@ -52,7 +52,7 @@ static void fill_site(const struct sched *s, const struct site *site, struct sch
         }
         fill_lane(s, site, l, &lane);
         ret->lanes++;
-        ret->window += lane.window;
+        ret->window = lane_add_window(ret->window, lane.window);
         ret->busy += lane.busy;
         ret->connections += lane.connections;
         ret->idle += lane.idle;

@@ -88,7 +88,7 @@ static void fill_from_site(const struct party *p, struct sched_destination_view 
         }
         int window = shared_get(&l->is_closed) ? 0 : shared_get(&l->lane.window);
         usec_t away = shared_get(&l->state_until);
-        v->window += window > 0 ? window : 0;
+        v->window = lane_add_window(v->window, window > 0 ? window : 0);
         v->busy += shared_get(&l->lane.busy);
         v->connections += shared_get(&l->lane.connections);
         v->idle += shared_get(&l->lane.idle_connections);

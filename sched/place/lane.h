@@ -9,6 +9,8 @@
 #include "sched/place/grant.h"
 #include "sched/sched.h"
 
+#include <limits.h>
+
 #define LANES_MAX 300000 /* of all sites */
 
 #define WINDOW_DEAD      0
@@ -85,6 +87,11 @@ static inline int lane_most(const struct site_lane *l)
 {
     int window = l->lane.window, ceiling = l->most_connections;
     return ceiling > 0 && ceiling < window ? ceiling : window;
+}
+/* For views: windows of lanes together, of which each may be as large as an int. */
+static inline int lane_add_window(int sum, int window)
+{
+    return window > INT_MAX - sum ? INT_MAX : sum + window;
 }
 /* Its timer, for the first of what it waits for. */
 void lane_arm(struct sched *s, struct site_lane *l);

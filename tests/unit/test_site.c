@@ -2,6 +2,8 @@
 #include "sched/sched.h"
 #include "tests/unit/site_bed.h"
 
+#include <limits.h>
+
 static void destinations_share_a_window_and_its_connections(void **state)
 {
     static struct shell h;
@@ -257,6 +259,29 @@ static void a_site_has_options_of_its_own(void **state)
     shell_close(&h);
 }
 
+/* Each window may be as large as an int. */
+static void a_view_adds_the_largest_windows(void **state)
+{
+    static struct shell h;
+    struct sched_site_view v;
+    struct sched_destination_view d;
+    uint64_t cursor = 0;
+    shell_init(&h);
+    h.config.destination_concurrency_limit = h.config.initial_destination_concurrency = INT_MAX;
+    shell_open(&h);
+    shell_sources(&h, 2, NULL, 0);
+    for (int i = 0; i < 4; i++) {
+        shell_send(&h, "aa");
+    }
+    assert_int_equal(shell_run(&h), 4);
+    assert_true(sched_view_site(h.sched, SLICE("s"), &v));
+    assert_int_equal(v.lanes, 2);
+    assert_int_equal(v.window, INT_MAX);
+    assert_true(sched_view_destinations(h.sched, &cursor, &d));
+    assert_int_equal(d.window, INT_MAX);
+    shell_close(&h);
+}
+
 /* What was learned is kept for lane_memory, and without it no longer than the mail. */
 static void a_window_is_remembered(void **state)
 {
@@ -330,6 +355,7 @@ int main(void)
         cmocka_unit_test(a_site_is_seen),
         cmocka_unit_test(the_limit_of_a_site_bounds_its_connections),
         cmocka_unit_test(a_site_has_options_of_its_own),
+        cmocka_unit_test(a_view_adds_the_largest_windows),
         cmocka_unit_test(a_window_is_remembered),
         cmocka_unit_test(a_message_goes_while_two_parties_lack_a_slot),
     };
