@@ -65,18 +65,28 @@ static const char *check_turn(const struct sched *s, const struct turn *t)
     return is_open && t->ready_in != need ? "what a party with a turn needs" : NULL;
 }
 
-/* The shares of its tenant there that have entries waiting. */
-static const char *check_stake(const struct sched *s, const struct stake *stake)
+/* Each share has the stake that is there for it, and stakes count those that wait and those that brought one. All
+ * together, as a look through all shares for each stake would take too long. */
+static const char *check_stakes(const struct sched *s)
 {
-    uint32_t waiting = 0, brought = 0;
+    int64_t waiting = 0, brought = 0;
     uint64_t cursor = 0;
     const struct table_node *node;
     while ((node = table_next(&s->flows.shares, &cursor)) != NULL) {
         const struct share *share = container_of(node, const struct share, node);
-        waiting += share->stake == stake && share->waiting > 0;
-        brought += share->stake == stake && share != stake->first;
+        if (!stake_is_right(s, share)) {
+            return "the stake of a share";
+        }
+        waiting += share->stake != NULL && share->waiting > 0;
+        brought += share->stake != NULL && share != share->stake->first;
     }
-    return waiting == stake->waiting && brought == stake->shares ? NULL : "what a stake counts";
+    cursor = 0;
+    while ((node = table_next(&s->flows.stakes, &cursor)) != NULL) {
+        const struct stake *stake = container_of(node, const struct stake, node);
+        waiting -= stake->waiting;
+        brought -= stake->shares;
+    }
+    return waiting == 0 && brought == 0 ? NULL : "what stakes count";
 }
 
 static bool is_right(const struct standing *at, const struct turn *t, bool is_sought)
@@ -143,17 +153,13 @@ const char *turn_check(const struct sched *s)
         const struct share *share = container_of(node, const struct share, node);
         const char *wrong = check_turn(s, share->turn);
         wrong = wrong != NULL ? wrong : shortage_check(share);
-        wrong = wrong == NULL && !stake_is_right(s, share) ? "the stake of a share" : wrong;
         if (wrong != NULL) {
             return wrong;
         }
     }
-    cursor = 0;
-    while ((node = table_next(&s->flows.stakes, &cursor)) != NULL) {
-        const char *wrong = check_stake(s, container_of(node, const struct stake, node));
-        if (wrong != NULL) {
-            return wrong;
-        }
+    const char *stakes = check_stakes(s);
+    if (stakes != NULL) {
+        return stakes;
     }
     cursor = 0;
     while ((node = table_next(&s->by_name, &cursor)) != NULL) {
