@@ -19,7 +19,8 @@ struct sched;
 struct share;
 struct turn;
 
-/* As of a settling. */
+/* A turn is settled, and what its next entry needs is known: one that was full and has a place again begins to
+ * claim, one that is full has no claim any more. */
 void claim_update(struct sched *s, struct turn *t, enum openness need);
 /* The turn does not go to a slot's next flow, when no slot is left: it claims one. */
 bool claim_stands(const struct turn *t);

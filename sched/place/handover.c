@@ -206,7 +206,9 @@ static void provide(struct sched *s, struct flow *f, uint32_t *provided)
     }
     for (const struct share *share = shortage_first(f);
          share != NULL && to.looks < PLACES_LOOKED_AT; share = shortage_next(share)) {
-        if (share->turn->is_free ? !provide_at(s, &to, share, provided) : ++to.looks == 0) {
+        if (!share->turn->is_free) {
+            to.looks++;
+        } else if (!provide_at(s, &to, share, provided)) {
             return;
         }
     }

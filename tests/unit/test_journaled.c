@@ -312,18 +312,24 @@ static void receive_meanwhile(void *ctx)
     (void)receive(3, false);
 }
 
+/* Two messages of two recipients each, which have such results; and mail comes while a transaction takes these. */
+static void end_two_meanwhile(enum result_kind kind, unsigned *calls)
+{
+    for (int i = 0; i < 2; i++) {
+        struct message *m = receive(1 + i, true);
+        collect(m, 0, kind);
+        collect(m, 1, kind);
+    }
+    settle.between = receive_meanwhile;
+    settle.between_ctx = calls;
+}
+
 /* What the journal gets while a transaction takes results is in the tables with that, and in the journal
  * without it. */
 static void mail_that_comes_during_a_transaction(void **state)
 {
     unsigned calls = 0;
-    for (int i = 0; i < 2; i++) {
-        struct message *m = receive(1 + i, true);
-        collect(m, 0, RESULT_DEFERRED);
-        collect(m, 1, RESULT_DEFERRED);
-    }
-    settle.between = receive_meanwhile;
-    settle.between_ctx = &calls;
+    end_two_meanwhile(RESULT_DEFERRED, &calls);
     commit_tables(false);
     assert_int_equal(calls, 1);
     assert_int_equal(counts().messages, 0);
@@ -340,13 +346,7 @@ static void notices_are_behind_mail_that_comes_meanwhile(void **state)
 {
     unsigned calls = 0;
     atomic_store(&engine->next_id, 100);
-    for (int i = 0; i < 2; i++) {
-        struct message *m = receive(1 + i, true);
-        collect(m, 0, RESULT_FAILED);
-        collect(m, 1, RESULT_FAILED);
-    }
-    settle.between = receive_meanwhile;
-    settle.between_ctx = &calls;
+    end_two_meanwhile(RESULT_FAILED, &calls);
     commit_tables(true);
     assert_int_equal(calls, 1);
     assert_int_equal(counts().incoming, 3);
