@@ -4,6 +4,7 @@
 #include "base/rcu.h"
 
 #include <assert.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -38,6 +39,16 @@ int thread_start(struct thread *t, const char *name, void (*run)(void *), void *
     failed = pthread_sigmask(SIG_SETMASK, &before, NULL);
     assert(failed == 0);
     return -err;
+}
+
+void thread_set_batch(bool is_batch)
+{
+    static const struct sched_param none = {.sched_priority = 0};
+    const int wanted = is_batch ? SCHED_BATCH : SCHED_OTHER;
+    const int policy = sched_getscheduler(0); /* 0: the calling thread */
+    if (policy != wanted && (policy == SCHED_OTHER || policy == SCHED_BATCH)) {
+        (void)sched_setscheduler(0, wanted, &none); /* not granted: it is a wish */
+    }
 }
 
 void thread_join(struct thread *t)

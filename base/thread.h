@@ -38,4 +38,9 @@ static inline void thread_owner_assert(const struct thread_owner *o)
 MUST_USE int thread_start(struct thread *t, const char *name, void (*run)(void *), void *arg);
 void thread_join(struct thread *t);
 
+/* The policy (sched(7)) of the calling thread and of those that it starts later. A batch thread that is woken
+ * waits until whoever has the processor has had its turn; it interrupts nobody. A policy that somebody chose for
+ * the process, neither SCHED_OTHER nor SCHED_BATCH, stays, and so does that of a process that may not choose. */
+void thread_set_batch(bool is_batch);
+
 #endif

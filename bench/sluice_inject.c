@@ -2,6 +2,7 @@
  * measured. Reads the options, starts the load and prints its numbers. */
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "bench/source/http_load.h"
 #include "bench/tool/options.h"
 
@@ -135,6 +136,7 @@ int main(int argc, char **argv)
                                     .domain = "example.test",
                                     .sender = "bounce@source.test"}};
     int status = EX_OK;
+    thread_set_batch(true); /* what is measured is not interrupted for it */
     if (parse_inject_options(&p, argc, argv, &status)) {
         status = run_inject(&p.options);
     }

@@ -1,6 +1,8 @@
 /* sluice-sink: the receiver's main thread: start, signals, reports, stop. */
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process.h"
+#include "base/thread.h"
 #include "bench/sink/sink_report.h"
 #include "bench/sink/sink_worker.h"
 #include "bench/tool/report.h"
@@ -109,16 +111,12 @@ static int open_tls(struct sink *sink)
 /* As many connections as the system grants: who may raise the hard limit gets DESCRIPTORS. */
 static void raise_descriptor_limit(void)
 {
+    static const struct rlimit wanted = {DESCRIPTORS, DESCRIPTORS};
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-        return; /* then the old limit holds, here and below */
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < DESCRIPTORS) {
+        (void)setrlimit(RLIMIT_NOFILE, &wanted); /* not granted: the hard limit holds */
     }
-    const struct rlimit wanted = {DESCRIPTORS, DESCRIPTORS};
-    if (limit.rlim_max < DESCRIPTORS && setrlimit(RLIMIT_NOFILE, &wanted) == 0) {
-        return;
-    }
-    limit.rlim_cur = limit.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    process_raise_descriptors();
 }
 
 static int start_sink(struct program *p)
@@ -288,6 +286,7 @@ int main(int argc, char **argv)
         return status;
     }
     raise_descriptor_limit();
+    thread_set_batch(true); /* what is measured is not interrupted for it */
     p.signal_fd = block_signals();
     int err = p.signal_fd < 0 ? p.signal_fd : start_sink(&p);
     if (err != 0) {

@@ -1,6 +1,8 @@
 /* sluice-source: the loop of the load, its reports and its end. */
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process.h"
+#include "base/thread.h"
 #include "bench/source/source_load.h"
 #include "bench/source/source_report.h"
 #include "bench/tool/report.h"
@@ -9,7 +11,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -60,15 +61,6 @@ static int block_signals(void)
     }
     int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return fd < 0 ? -errno : fd;
-}
-
-static void raise_descriptor_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit); /* then the old limit holds */
-    }
 }
 
 static int start_source(struct program *p)
@@ -155,7 +147,8 @@ int main(int argc, char **argv)
         source_options_fini(&p->options);
         return status;
     }
-    raise_descriptor_limit();
+    process_raise_descriptors();
+    thread_set_batch(true); /* what is measured is not interrupted for it */
     int err = start_source(p);
     if (err == 0) {
         err = run_source(&p->load);

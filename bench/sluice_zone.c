@@ -1,6 +1,7 @@
 /* sluice-zone: a name server for tests, which answers by rules. One thread. */
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "bench/tool/endpoint.h"
 #include "bench/tool/options.h"
 #include "bench/zone/zone_server.h"
@@ -121,6 +122,7 @@ int main(int argc, char **argv)
 {
     struct program p = {.ttl = 300};
     int status;
+    thread_set_batch(true); /* what is measured is not interrupted for it */
     if (parse_zone_options(&p, argc, argv, &status)) {
         status = serve_zone(&p);
     }

@@ -6,7 +6,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mailbox.h"
+#include "base/process.h"
 #include "base/rcu.h"
+#include "base/thread.h"
 #include "dns/resolver.h"
 #include "engine/activator/activator.h"
 #include "engine/census/queue_figures.h"
@@ -62,22 +64,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sysexits.h>
 #include <time.h>
 #include <unistd.h>
 
 /* --- start ------------------------------------------------------------------------------------ */
-
-static void raise_to_hard_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit); /* the old limit serves fewer connections */
-    }
-}
 
 static int become_user(const struct config *config)
 {
@@ -754,7 +746,8 @@ int engine_run(const struct config *config, const struct engine_host *host)
     e->config = config;
     e->started = clock_wall();
     block_all_signals(host, &waited);
-    raise_to_hard_limit();
+    process_raise_descriptors();
+    thread_set_batch(config->thread_policy == CONFIG_THREAD_BATCH); /* before any thread starts */
     rcu_start();
     find_program(program); /* now: later another file may have its name */
     struct sockets *sockets = e->sockets = sockets_new(host == NULL);

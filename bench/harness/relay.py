@@ -217,10 +217,12 @@ class Sluice:
         self.process = None
         self.environment = {}
         self.program = str(build / 'engine/sluice')
+        # As in the configuration that the package ships; an older build has no such option.
+        policy = {'thread_policy': 'batch'} if self.knows('thread_policy') else {}
         self.config = folder / 'sluice.conf'
         (folder / 'spool').mkdir()
         self.config.write_text(SLUICE_CONF.format(
-            folder=folder, port=port, options=lines(options or {}), transport=lines(transport),
+            folder=folder, port=port, options=lines({**policy, **(options or {})}), transport=lines(transport),
             sections=sections,
             listener=''.join(f' {name} = {value}' for name, value in (listener or {}).items()),
             routes=''.join(f'route "{name}" {{ transport = "smtp"' +
@@ -234,6 +236,10 @@ class Sluice:
                                             env={**os.environ, **self.environment})
         account.root = self.process.pid
         wait_for_port(self.port, self.process)
+
+    def knows(self, option):
+        reference = subprocess.run([self.program, 'check', '--reference'], capture_output=True, check=True, text=True)
+        return f'\n### {option}\n' in reference.stdout
 
     def command(self, *arguments):
         """Of its command line."""

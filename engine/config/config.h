@@ -90,6 +90,7 @@ struct config_tls_report {
     usec_t spread;
 };
 
+enum config_thread_policy { CONFIG_THREAD_OTHER, CONFIG_THREAD_BATCH };
 enum config_takeover { CONFIG_TAKEOVER_AUTOMATIC, CONFIG_TAKEOVER_MANUAL };
 
 /* `cluster {}`. Without `node` there is none. */
@@ -351,6 +352,7 @@ struct config {
     int workers;           /* never 0: the number of cores when not set */
     int scheduler_threads; /* never 0: 4 x cores when not set */
     int dkim_threads;      /* never 0: the number of cores when not set */
+    enum config_thread_policy thread_policy;
     char *user;            /* NULL: stay who we are */
     char *hostname;        /* myhostname */
     bool allow_loopback;

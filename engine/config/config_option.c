@@ -10,6 +10,7 @@
 #include <limits.h>
 
 static const char *const webhook_choices[] = {"ndjson", "array", NULL};
+static const char *const thread_policy_choices[] = {"other", "batch", NULL};
 static const char *const takeover_choices[] = {"automatic", "manual", NULL};
 static const char *const received_choices[] = {"yes", "no", "anonymous", NULL};
 static const char *const class_choices[] = {"urgent", "normal", "bulk", NULL};
@@ -35,6 +36,11 @@ const struct config_option config_options[] = {
     INT("dkim_threads", START(dkim_threads), "0", 0, 64,
         "Threads that make signatures (see `dkim`); they sleep while nothing is signed. 0: one for "
         "each core."),
+    CHOICE("thread_policy", START(thread_policy), "other", thread_policy_choices,
+           "How threads get a processor (Linux: SCHED_OTHER, SCHED_BATCH). `batch`: a thread that "
+           "has something to do waits until whoever has the processor has had its turn, so it "
+           "does more at once, and a message costs less; where programs on the same machine compute "
+           "without a pause, mail is late. `other`: it may interrupt them."),
     TEXT("user", START(user), NULL, "stay who started it", 64,
          "The account that the daemon becomes after it has opened its listeners. Started as root "
          "without it, the daemon warns."),

@@ -3,6 +3,7 @@ import collections
 import contextlib
 import http.client
 import os
+import pathlib
 import shutil
 import signal
 import socket
@@ -128,6 +129,26 @@ def test_nobody_is_refused(place):
     assert daemon.log().count('the last stop was clean') == 3
     assert len(os.listdir(f'/proc/{process}/fd')) < 200
     assert daemon.stop() == 0
+
+
+def policies(daemon):
+    """How its threads get a processor; jemalloc's own thread aside."""
+    tasks = pathlib.Path('/proc', str(daemon.process.pid), 'task')
+    return {os.sched_getscheduler(int(task.name)) for task in tasks.iterdir()
+            if not (task / 'comm').read_text().startswith('jemalloc')}
+
+
+@pytest.mark.skipif(os.sched_getscheduler(0) not in (os.SCHED_OTHER, os.SCHED_BATCH), reason='a policy that somebody chose stays')
+def test_thread_policy(place):
+    """All threads have it, and the next process has its own and not that of the one before."""
+    daemon, _ = begin(place, thread_policy='batch')
+    assert policies(daemon) == {os.SCHED_BATCH}
+    submit(daemon, 'a@a.test', ['r1@x.test'], message())
+    daemon.wait_event('Delivery', 'r1@x.test')
+    daemon.options['thread_policy'] = 'other'
+    daemon.write_config()
+    restart(daemon, 2)
+    assert policies(daemon) == {os.SCHED_OTHER}
 
 
 def counters(daemon):

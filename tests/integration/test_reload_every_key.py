@@ -45,7 +45,7 @@ AFTER = {'hostname': 'after.test', 'relay_from': ['127.0.0.1', '10.0.0.0/8'], 'u
 APART = {('source', 'haproxy'), ('source', 'socks5'), ('source', 'socks5_user'), ('source', 'socks5_password_file'),
          ('source', 'max_message_quota')}
 # Threads, the spool, and sockets; nothing else.
-RESTART = {('', 'workers'), ('', 'scheduler_threads'), ('', 'dkim_threads'), ('', 'user'), ('', 'map_size'), ('', 'spool_reserve'),
+RESTART = {('', 'workers'), ('', 'scheduler_threads'), ('', 'dkim_threads'), ('', 'thread_policy'), ('', 'user'), ('', 'map_size'), ('', 'spool_reserve'),
            ('', 'spool_ballast'), ('', 'spool_journal'), ('spool', 'path'), ('event_log', 'path'), ('control', 'path')}
 RESTART |= {('cluster', name) for name in ('node', 'servers', 'monitors', 'credentials', 'tls_ca_file', 'tls_certificate',
                                            'tls_key', 'replicas', 'log', 'max_bytes', 'takeover', 'module')}  # test_cluster.py changes them
