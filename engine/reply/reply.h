@@ -80,6 +80,7 @@ struct reply {
     bool has_others;    /* other connections of the lane live */
     bool is_known_here; /* the destination accepted this recipient's mail before */
     bool is_report;     /* nobody said it to us, a report recounts it */
+    bool is_unsaid;     /* nor was it said to whoever reports: the words are the report's own */
 };
 
 /* Take a line apart: "550 5.1.1 no such user", or as results, events and logs have it: "host

@@ -94,14 +94,14 @@ static const struct {
     unsigned subject, detail;
     enum reply_class class;
 } statuses[] = {
-    {1, 7, REPLY_POLICY},      {1, 8, REPLY_POLICY},  {1, 0, REPLY_MAILBOX},
-    {2, 2, REPLY_FULL},        {2, 3, REPLY_CONTENT}, {2, 0, REPLY_MAILBOX},
-    {3, 1, REPLY_FULL},        {3, 4, REPLY_CONTENT}, {3, 0, REPLY_UNAVAILABLE},
-    {4, 0, REPLY_UNAVAILABLE}, {5, 3, REPLY_OTHER},   {5, 0, REPLY_PROTOCOL},
-    {6, 0, REPLY_CONTENT},     {7, 8, REPLY_AUTH},    {7, 9, REPLY_AUTH},
-    {7, 20, REPLY_AUTH},       {7, 21, REPLY_AUTH},   {7, 22, REPLY_AUTH},
-    {7, 23, REPLY_AUTH},       {7, 24, REPLY_AUTH},   {7, 25, REPLY_AUTH},
-    {7, 26, REPLY_AUTH},       {7, 0, REPLY_POLICY},
+    {1, 7, REPLY_POLICY},      {1, 8, REPLY_POLICY},      {1, 0, REPLY_MAILBOX},
+    {2, 1, REPLY_MAILBOX},     {2, 2, REPLY_FULL},        {2, 3, REPLY_CONTENT},
+    {2, 0, REPLY_OTHER},       {3, 1, REPLY_FULL},        {3, 4, REPLY_CONTENT},
+    {3, 0, REPLY_UNAVAILABLE}, {4, 0, REPLY_UNAVAILABLE}, {5, 3, REPLY_OTHER},
+    {5, 0, REPLY_PROTOCOL},    {6, 0, REPLY_CONTENT},     {7, 8, REPLY_AUTH},
+    {7, 9, REPLY_AUTH},        {7, 20, REPLY_AUTH},       {7, 21, REPLY_AUTH},
+    {7, 22, REPLY_AUTH},       {7, 23, REPLY_AUTH},       {7, 24, REPLY_AUTH},
+    {7, 25, REPLY_AUTH},       {7, 26, REPLY_AUTH},       {7, 0, REPLY_POLICY},
 };
 
 static enum reply_class by_status(struct detail d)
@@ -121,6 +121,9 @@ static enum reply_class by_status(struct detail d)
 static enum reply_class by_code(const struct reply *r)
 {
     bool is_rcpt = r->stage == REPLY_AT_RCPT || (r->stage == REPLY_AT_NOTHING && !r->is_report);
+    if (r->is_unsaid) { /* the code is from the status, which said no more */
+        return r->code < 500 ? REPLY_UNAVAILABLE : REPLY_OTHER;
+    }
     switch (r->code) {
     case 421:
     case 432:
@@ -176,7 +179,7 @@ enum reply_class reply_default(const struct reply *reply, enum reply_scope *ret_
     }
     if (class == REPLY_CLASS_NONE) {
         class = by_code(reply);
-        *ret_why = "its code";
+        *ret_why = reply->is_unsaid ? "no reply is in the report" : "its code";
     }
     return class;
 }

@@ -67,6 +67,20 @@ static struct slice unquoted(struct slice text, size_t at)
     return reply;
 }
 
+/* Without what qmail puts behind a reply. */
+static struct slice without_tail(struct slice reply)
+{
+    static const char *const tails[] = {
+        " Giving up on ",
+        " I'm not going to try again; this message has been in the queue too long.",
+    };
+    for (size_t i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
+        const char *at = memmem(reply.data, reply.len, tails[i], strlen(tails[i]));
+        reply = at == NULL ? reply : slice_to(reply, (size_t)(at - reply.data));
+    }
+    return reply;
+}
+
 /* What the reply answered, by the words that Exim and qmail put in front of it. */
 static enum reply_stage stage_before(struct slice before)
 {
@@ -83,6 +97,8 @@ static enum reply_stage stage_before(struct slice before)
         {"failed on DATA command", REPLY_AT_DATA},
         {"after DATA", REPLY_AT_DATA},
         {"after pipelined DATA", REPLY_AT_DATA},
+        {"after EHLO", REPLY_AT_EHLO},
+        {"after HELO", REPLY_AT_EHLO},
         {"after initial connection", REPLY_AT_GREETING},
         {"refused to talk to me", REPLY_AT_GREETING},
     };
@@ -96,10 +112,11 @@ static enum reply_stage stage_before(struct slice before)
 
 /* --- the status ------------------------------------------------------------------------------- */
 
-/* Whether it says more than that the delivery failed: x.0.0 does not. */
+/* Whether it says more than that the delivery failed: x.0.0 does not, nor does x.5.0, which Sendmail and
+ * Microsoft write of any refusal whose reply had none. */
 static bool is_telling(const char *status)
 {
-    return status[0] != '\0' && strcmp(status + 1, ".0.0") != 0;
+    return status[0] != '\0' && strcmp(status + 1, ".0.0") != 0 && strcmp(status + 1, ".5.0") != 0;
 }
 
 static void copy_status(struct slice text, char ret[static REPLY_STATUS_BYTES])
@@ -134,7 +151,7 @@ void reply_read_dsn(struct slice status, struct slice diagnostic, struct reply *
     struct slice text = without_type(slice_trim(diagnostic)), field = slice_trim(status);
     char said[REPLY_STATUS_BYTES];
     size_t at = find_reply(text);
-    reply_read(at < text.len ? unquoted(text, at) : text, ret);
+    reply_read(at < text.len ? without_tail(unquoted(text, at)) : text, ret);
     ret->is_report = true;
     if (ret->stage == REPLY_AT_NOTHING) {
         ret->stage = stage_before(slice_to(text, at));
@@ -145,8 +162,13 @@ void reply_read_dsn(struct slice status, struct slice diagnostic, struct reply *
         status_in(ret->text, inner);
         memcpy(said, is_telling(inner) ? inner : said, sizeof(said));
     }
+    if (ret->code < 400 && (said[0] == '4' || said[0] == '5')) {
+        ret->code = 0; /* how a program ended, or a greeting with the refusal behind it */
+        ret->text = text;
+    }
     if (ret->code == 0 && (said[0] == '4' || said[0] == '5' || text.len > 0)) {
         ret->code = code_of(said);
+        ret->is_unsaid = true;
         (void)snprintf(ret->status, sizeof(ret->status), "%u.0.0", ret->code / 100U);
     }
     if (is_telling(said) && !is_telling(ret->status) && said[0] == ret->status[0]) {

@@ -168,6 +168,19 @@ static void others_are_no_missing_recipients(void **state)
         "550 user has blocked you",
         "550 Message contains invalid address in header To",
         "550 The address you sent from is not valid",
+        "550 your account has been discontinued",
+        "550 Your account is not yet activated for sending",
+        "550 5.2.0 message refused",
+        "550 5.2.0 <a@example.org> From: Domain is invalid. Please provide a valid From:",
+        "554 Recipient server unavailable or busy",
+        "554 no valid recipients were found: unknown host",
+        "554 \"|exec /usr/bin/procmail -f- #user\"... Service unavailable",
+        "550 maildir delivery failed: create maildir file /home/user/Maildir/tmp/1: Permission "
+        "denied",
+        "553 http://www.spamhaus.org/query/bl?ip=192.0.2.222",
+        "550 has sent to too many recipients this hour",
+        "550-Postmaster verification failed 550-Response: 550 <postmaster@example.org>: User "
+        "unknown",
         "550 no",
         "553 no",
     };
@@ -198,11 +211,45 @@ static void others_are_no_missing_recipients(void **state)
     reply_set_free(set);
 }
 
+/* No host's reply is in the report, and no rule knows its words: then nobody refused by a policy. */
+static void own_words_of_reports_are_no_refusals(void **state)
+{
+    static const struct {
+        const char *status, *text;
+        enum reply_class class;
+    } rows[] = {
+        {"", "Delivery failed 20 attempts: user@example.com", REPLY_OTHER},
+        {"5.5.0", "Delivery failed 20 attempts: user@example.com", REPLY_OTHER},
+        {"4.0.0", "Delivery failed 20 attempts: user@example.com", REPLY_UNAVAILABLE},
+        {"5.2.0", "Delivery failed 20 attempts: user@example.com", REPLY_OTHER},
+        {"5.4.0", "Delivery failed 20 attempts: user@example.com", REPLY_UNAVAILABLE},
+        {"5.2.1", "Delivery failed 20 attempts: user@example.com", REPLY_MAILBOX},
+        {"", "smtp; 554 Delivery failed 20 attempts: user@example.com", REPLY_POLICY},
+    };
+    const struct config_texts none = {NULL, 0};
+    const struct config_sink sink = {.complain = complain};
+    struct reply_set *set = NULL;
+    struct reply_matcher *matcher = reply_matcher_new();
+    struct reply reply;
+    struct reply_verdict v;
+    (void)state;
+    assert_int_equal(reply_set_load(&none, true, &sink, &set), 0);
+    assert_non_null(matcher);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        reply_read_dsn(slice_of(rows[i].status), slice_of(rows[i].text), &reply);
+        reply_set_classify(set, matcher, &reply, &v);
+        assert_int_equal(v.class, rows[i].class);
+    }
+    reply_matcher_free(matcher);
+    reply_set_free(set);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replies_of_the_world_get_their_class),
         cmocka_unit_test(others_are_no_missing_recipients),
+        cmocka_unit_test(own_words_of_reports_are_no_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
