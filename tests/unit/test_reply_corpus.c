@@ -110,7 +110,7 @@ static void judge_quoted(const struct reply_set *set, struct reply_matcher *matc
 static void replies_of_the_world_get_their_class(void **state)
 {
     static const char *const names[] = {"replies", "texts of reports", "replies in reports"};
-    static const unsigned least[] = {600, 100, 500};
+    static const unsigned least[] = {600, 300, 500};
     const struct config_texts none = {NULL, 0};
     const struct config_sink sink = {.complain = complain};
     struct score scores[WAY_COUNT] = {{0}};
