@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <limits.h>
 
-static void set_unused(struct sched *s, int unused)
+static void set_unused(struct sched *s, int64_t unused)
 {
     s->rcpt_unused = unused;
     shared_set(&s->shared.pool_unused, unused);
@@ -22,7 +22,7 @@ static int64_t spare(const struct sched *s, const struct job *j)
 void recipient_pool_grant(struct sched *s, struct job *j)
 {
     if (s->rcpt_unused > 0) {
-        j->rcpt_limit += s->rcpt_unused;
+        j->rcpt_limit += (int)s->rcpt_unused; /* all jobs together have no more than the pool */
         set_unused(s, 0);
         parking_review(s, j);
     }
@@ -30,7 +30,7 @@ void recipient_pool_grant(struct sched *s, struct job *j)
 
 void recipient_pool_grant_preempting(struct sched *s, struct job *j)
 {
-    int64_t slots = ((int64_t)s->config.extra_recipient_limit + s->rcpt_unused + 1) / 2;
+    int64_t slots = (s->config.extra_recipient_limit + s->rcpt_unused + 1) / 2;
     if (slots > INT_MAX - j->rcpt_limit) {
         slots = INT_MAX - j->rcpt_limit; /* both limits are as large as options may be */
     }
@@ -94,7 +94,7 @@ uint32_t recipient_pool_wanted(const struct sched *s, const struct job *j)
     return wanted > BATCH_LIMIT ? BATCH_LIMIT : (uint32_t)wanted;
 }
 
-void recipient_pool_resize(struct sched *s, int change)
+void recipient_pool_resize(struct sched *s, int64_t change)
 {
     set_unused(s, s->rcpt_unused + change);
     if (s->next_unread != NULL) {

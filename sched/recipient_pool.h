@@ -11,7 +11,7 @@ struct job;
 void recipient_pool_grant(struct sched *s, struct job *j);
 /* A preempting job that is not fully read takes half of what is left, the overdraft included. */
 /* recipient_limit changed by so much. A smaller pool is overdrawn until jobs give slots back. */
-void recipient_pool_resize(struct sched *s, int change);
+void recipient_pool_resize(struct sched *s, int64_t change);
 void recipient_pool_grant_preempting(struct sched *s, struct job *j);
 /* Slots that the job cannot use go to the next job that can (6.3). */
 void recipient_pool_move(struct sched *s, struct job *j);

@@ -75,7 +75,7 @@ static void change(struct sched *s, const struct sched_config *config)
     s->config.awaits_end = old.awaits_end;
     s->config.unasked_selection = old.unasked_selection;
     s->overdraft_max += pool < 0 ? -pool : 0;
-    recipient_pool_resize(s, (int)pool);
+    recipient_pool_resize(s, pool);
     if (s->rate == RATE_WAITING) {
         s->rate = RATE_FREE; /* it begins again, with the delay as it is now */
     }

@@ -59,7 +59,7 @@ struct sched {
     uint64_t selection_runs;
     bool needs_connection;   /* the entry selected last may not open one (sched/gate.h) */
     struct job *next_unread; /* takes freed recipient slots */
-    int rcpt_unused;         /* recipient slots in the pool; negative while overdrawn */
+    int64_t rcpt_unused;     /* recipient slots in the pool; negative while overdrawn */
     struct job *resume_job;  /* selection goes on there when its recipients have come */
     enum selection_stage resume_stage;
 

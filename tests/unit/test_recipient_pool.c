@@ -129,6 +129,38 @@ static void the_largest_limits(void **state)
     bed_close(&b);
 }
 
+/* More than all of a pool as large as it may be is out, and it becomes small. */
+static void a_pool_that_shrinks(void **state)
+{
+    static struct bed b;
+    bed_init(&b);
+    b.config.message_recipient_minimum = 2;
+    b.config.message_recipient_limit = 8;
+    b.config.recipient_limit = INT_MAX;
+    b.config.extra_recipient_limit = INT_MAX;
+    b.config.recipient_refill_limit = 3;
+    b.config.delivery_slot_cost = 2;
+    b.config.delivery_slot_loan = 3;
+    b.config.minimum_delivery_slots = 0;
+    bed_open(&b);
+    bed_spread(&b, 'A', 8);
+    bed_spread(&b, 'B', 3);
+    struct sched_action a;
+    assert_true(sched_pull(b.sched, &a, 0) && a.kind == SCHED_READ); /* A's, which has it all */
+    assert_true(sched_pull(b.sched, &a, 0) && a.kind == SCHED_DELIVER);
+    const struct sched_outcome o = {.entry = a.entry, .feedback = SCHED_POSITIVE};
+    assert_true(sched_pull(b.sched, &a, 0) && a.kind == SCHED_READ && a.message_id == 'B');
+    b.config.recipient_limit = 1;
+    assert_int_equal(sched_reconfigure(b.sched, &b.config, 0), 0);
+    struct sched_fault fault;
+    assert_int_equal(sched_check(b.sched, &fault), 0);
+    struct sched_counters c;
+    sched_view_counters(b.sched, &c);
+    assert_true(c.pool_unused < -(int64_t)INT_MAX);
+    sched_report(b.sched, &o, 0);
+    bed_close(&b);
+}
+
 /* RP-5 */
 static void preemption_takes_extra_slots(void **state)
 {
@@ -217,10 +249,15 @@ static void batches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(first_reads),          cmocka_unit_test(refill),
-        cmocka_unit_test(nothing_left_to_read), cmocka_unit_test(slots_move_on),
-        cmocka_unit_test(the_largest_limits),   cmocka_unit_test(preemption_takes_extra_slots),
-        cmocka_unit_test(slow_reads),           cmocka_unit_test(batches),
+        cmocka_unit_test(first_reads),
+        cmocka_unit_test(refill),
+        cmocka_unit_test(nothing_left_to_read),
+        cmocka_unit_test(slots_move_on),
+        cmocka_unit_test(the_largest_limits),
+        cmocka_unit_test(preemption_takes_extra_slots),
+        cmocka_unit_test(a_pool_that_shrinks),
+        cmocka_unit_test(slow_reads),
+        cmocka_unit_test(batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
