@@ -306,6 +306,11 @@ bool sched_pull_pending(struct sched *s, struct sched_action *ret, usec_t now)
     return false;
 }
 
+bool sched_has_selected(const struct sched *s)
+{
+    return s->undelivered != NULL;
+}
+
 /* Of the connection that carries it; without one, of its destination. */
 static struct party *party_of_entry(const struct sched *s, const struct sched_entry *e)
 {

@@ -397,6 +397,9 @@ bool sched_pull(struct sched *, struct sched_action *ret, usec_t now);
 /* The same, but selects no further entry: for a shell that has no room to carry one just now. Those
  * that were reported with `again` still come. */
 bool sched_pull_pending(struct sched *, struct sched_action *ret, usec_t now);
+/* Whether an entry has been selected whose SCHED_DELIVER is pending still, behind what it needs (a CLOSE) or what came
+ * before it. A shell pulls it before it reports or ends anything: its connection is decided. */
+bool sched_has_selected(const struct sched *);
 void sched_report(struct sched *, const struct sched_outcome *, usec_t now);
 void sched_resolved(struct sched *, const struct sched_hosts_result *, usec_t now);
 /* An idle connection was lost, or the end that was promised (connection_ends) or is awaited is

@@ -660,9 +660,9 @@ static void pull_actions(struct sched_thread *t, struct core *c)
             return;
         }
         act(t, c, &action);
-        /* A CLOSE makes room for a DELIVER that the core has selected already and returns next. If
-         * the thread ended between the two, nobody would report that entry. */
-        if (i >= ACTIONS_PER_PASS && action.kind != SCHED_CLOSE) {
+        /* The DELIVER of an entry that the core has selected already comes next, or soon. If the thread ended
+         * before, nobody would report that entry; and a letter may say that its connection is gone. */
+        if (i >= ACTIONS_PER_PASS && !sched_has_selected(c->sched)) {
             c->has_more = true;
             return;
         }

@@ -193,10 +193,11 @@ static void act(struct driver *d, const struct sched_action *a)
     d->flights.is_delayed = a->kind != SCHED_DELIVER && a->kind != SCHED_EXHAUSTED;
 }
 
+/* At most so many actions, but for those in front of a delivery that is decided. */
 static void pull(struct driver *d, unsigned most)
 {
     struct sched_action a;
-    for (; most > 0; most--) {
+    for (; most > 0 || sched_has_selected(d->sched); most -= most > 0) {
         if (!sched_pull(d->sched, &a, d->now)) {
             REQUIRE(a.kind == SCHED_NONE && sched_wake_at(d->sched) > d->now);
             REQUIRE(!sched_oracle_has_work(d->sched));
