@@ -9,9 +9,27 @@
 #include <xxhash.h>
 #if defined(__x86_64__)
 #define XXH_DISPATCH_DISABLE_REPLACE /* names are short, and the choice costs them more than it gives */
+#include <immintrin.h>
 #include <xxh_x86dispatch.h>
+
+/* libxxhash (0.8.1) returns with the upper halves of the vector registers in use. In that state each
+ * change between SSE code (all of ours) and AVX code (the C library's memcpy) takes more than a hundred
+ * cycles on some processors of Intel (docs/benchmarks.md), and a new thread inherits it. */
+__attribute__((target("avx"))) static void free_upper_halves(void)
+{
+    _mm256_zeroupper();
+}
+
+static uint64_t sum_widely(const void *data, size_t len)
+{
+    uint64_t sum = XXH3_64bits_dispatch(data, len);
+    if (__builtin_cpu_supports("avx")) {
+        free_upper_halves();
+    }
+    return sum;
+}
 #else
-#define XXH3_64bits_dispatch XXH3_64bits
+#define sum_widely XXH3_64bits
 #endif
 
 uint64_t hash_bytes(const void *data, size_t len, uint64_t seed)
@@ -21,7 +39,7 @@ uint64_t hash_bytes(const void *data, size_t len, uint64_t seed)
 
 uint64_t hash_checksum(const void *data, size_t len)
 {
-    return XXH3_64bits_dispatch(data, len);
+    return sum_widely(data, len);
 }
 
 uint64_t hash_random_seed(void)

@@ -1,6 +1,10 @@
 #include "base/hash.h"
 #include "tests/unit/unit.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 /* Stored records depend on these numbers: they are those of XXH3's specification. */
 static void checksums_are_stable(void **state)
 {
@@ -31,6 +35,27 @@ static void a_checksum_sees_every_bit(void **state)
     assert_true(hash_checksum(record, sizeof(record)) == whole);
 }
 
+/* With the upper halves of vector registers in use, all code behind it would be slow (base/hash.c). */
+static void no_vector_register_stays_in_use(void **state)
+{
+#if defined(__x86_64__)
+    const unsigned upper_halves = 1U << 2 | 1U << 6; /* of registers 0 to 15: AVX, AVX-512 */
+    unsigned eax, ebx, ecx, edx;
+    if (!__get_cpuid_count(13, 1, &eax, &ebx, &ecx, &edx) || (eax & 1U << 2) == 0) {
+        skip(); /* this processor does not tell what is in use */
+    }
+    static const char record[4301];
+    for (size_t len = 0; len <= sizeof(record); len += 43) {
+        (void)hash_checksum(record, len);
+        unsigned in_use, high;
+        __asm__ volatile("xgetbv" : "=a"(in_use), "=d"(high) : "c"(1));
+        assert_int_equal(in_use & upper_halves, 0);
+    }
+#else
+    skip();
+#endif
+}
+
 static void the_seed_is_a_key(void **state)
 {
     assert_true(hash_bytes("example.com", 11, 1) == hash_bytes("example.com", 11, 1));
@@ -49,6 +74,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(checksums_are_stable),
         cmocka_unit_test(a_checksum_sees_every_bit),
+        cmocka_unit_test(no_vector_register_stays_in_use),
         cmocka_unit_test(the_seed_is_a_key),
         cmocka_unit_test(seeds_differ),
     };
