@@ -249,6 +249,13 @@ static enum mail_class settle_class(struct reception *r, const struct smtp_serve
                              &r->intake->is_class_lowered);
 }
 
+/* Of the whole content, whose last part is filled: the fields in front of the client's bytes are our own
+ * lines, and of the client's nothing was taken out. */
+static bool is_plain(const struct reception *r, const struct smtp_body_facts *facts)
+{
+    return r->intake->chunk == 0 && r->filter.name_count == 0 && !facts->has_leading_dot;
+}
+
 int reception_complete(struct reception *r, const struct smtp_server *core,
                        const struct config *config, const struct key_ring *keys)
 {
@@ -288,6 +295,9 @@ int reception_complete(struct reception *r, const struct smtp_server *core,
     }
     keep_hashes(r);
     in->message = intake_message(in); /* NULL: read back from the spool */
+    if (in->message != NULL) {
+        in->message->is_plain = is_plain(r, facts);
+    }
     return 0;
 }
 

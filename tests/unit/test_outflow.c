@@ -1,7 +1,9 @@
 /* Commands among bodies: whatever the socket takes at a time, the bytes arrive in order, and the
  * core hears of exactly those of its commands that left. */
 #include "base/error.h"
+#include "base/rcu.h"
 #include "engine/outbound/outflow.h"
+#include "engine/post/message.h"
 #include "net/poller.h"
 #include "net/stream.h"
 #include "tests/unit/unit.h"
@@ -156,12 +158,51 @@ static void enough_is_enough(void **state)
     teardown(&b);
 }
 
+/* What a body in memory becomes, sent by DATA. returns: as body_stream_take_small */
+static int take_in_memory(struct slice content, bool is_plain, struct buf *out)
+{
+    const struct spool_envelope e = {
+        .id = 7, .recipient_count = 1, .sender = SLICE(""), .size_bytes = content.len};
+    struct message *m = message_new_whole(&e, slice_make("\0\1b", 3));
+    struct body_stream stream;
+    struct buf body = {0};
+    assert_non_null(m);
+    buf_append_slice(&body, content);
+    message_keep_body(m, &body);
+    m->is_plain = is_plain;
+    body_stream_begin(&stream, m, false);
+    int result = body_stream_take_small(&stream, NULL, out);
+    assert_int_equal(stream.is_streaming, result != 1);
+    message_put(m);
+    return result;
+}
+
+/* A plain body goes out as it is; of any other, each byte is looked at. */
+static void a_body_in_memory_is_taken_whole(void **state)
+{
+    static const struct slice plain = SLICE("A: b\r\n\r\nc.\r\n");
+    rcu_join(); /* as a worker, which may read bodies in memory */
+    for (int i = 0; i < 2; i++) {
+        struct buf out = {0};
+        assert_int_equal(take_in_memory(plain, i == 1, &out), 1);
+        assert_true(slice_eq(buf_slice(&out), plain));
+        buf_fini(&out);
+    }
+    struct buf out = {0};
+    assert_int_equal(take_in_memory(SLICE("A: b\r\n\r\n.\r\n.c"), false, &out), 1);
+    assert_true(slice_eq(buf_slice(&out), SLICE("A: b\r\n\r\n..\r\n..c\r\n")));
+    assert_int_equal(take_in_memory(SLICE("A: b\r\n\r\nc\n.\r\n"), false, &out), ERR_CORRUPT);
+    buf_fini(&out);
+    rcu_leave();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(commands_are_told_as_they_leave),
         cmocka_unit_test(commands_are_gathered_once),
         cmocka_unit_test(enough_is_enough),
+        cmocka_unit_test(a_body_in_memory_is_taken_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,6 +50,21 @@ static void look(struct slice text, struct smtp_body_limits limits, const struct
     }
 }
 
+/* Content that was accepted may go out as it is but for the dots that the facts tell of. */
+static void assert_lines(struct slice content, const struct smtp_body_facts *facts)
+{
+    bool has_leading_dot = false;
+    char last = '\n';
+    for (size_t i = 0; i < content.len; i++) {
+        char c = content.data[i];
+        assert_true(c != '\0' && (c == '\n') == (i > 0 && last == '\r'));
+        has_leading_dot = has_leading_dot || (last == '\n' && c == '.');
+        last = c;
+    }
+    assert_int_equal(last, '\n');
+    assert_int_equal(facts->has_leading_dot, has_leading_dot);
+}
+
 /* All ways to cut the input and to bound the output must agree with the first. */
 static void decode_all_ways(struct slice text, struct smtp_body_limits limits, bool has_dots,
                             struct decoded *ret)
@@ -57,6 +72,9 @@ static void decode_all_ways(struct slice text, struct smtp_body_limits limits, b
     decode(text, limits, has_dots, SIZE_MAX, 4096, ret);
     if (!has_dots) {
         look(text, limits, ret);
+    }
+    if (ret->has_ended && ret->body.fault == SMTP_BODY_OK) {
+        assert_lines(buf_slice(&ret->content), &ret->body.facts);
     }
     for (size_t piece = 1; piece <= 9; piece++) {
         for (size_t room = 2; room <= 5; room++) {
