@@ -12,6 +12,9 @@
 #include <errno.h>
 #include <string.h>
 
+/* Most Received fields fit, so that the buffer does not grow in steps while one is written. */
+enum { RECEIVED_BYTES = 512 };
+
 void reception_init(struct reception *r, const struct config_listener *config)
 {
     *r = (struct reception){.config = config};
@@ -74,6 +77,7 @@ static void begin_content(struct reception *r, const struct smtp_server *core)
     e->created = clock_wall();
     date_format(e->created, date);
     const struct config_listener *lc = r->config;
+    (void)buf_reserve(&r->body, RECEIVED_BYTES); /* what does not fit is appended all the same */
     if (lc == NULL || lc->received_header != CONFIG_RECEIVED_NO) {
         smtp_server_received_header(core, slice_of(id), slice_of(date), &r->body);
     }
