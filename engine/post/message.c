@@ -8,6 +8,7 @@
 #include "engine/state/settings.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -286,14 +287,25 @@ void message_destroy(struct message *m)
     free(m);
 }
 
-static const char id_digits[] = "0123456789abcdef";
+/* The eight digits of half an id, the first one in the lowest byte: all at once, as each message's id
+ * is written several times. */
+static uint64_t id_digits(uint32_t half)
+{
+    const uint64_t ones = ~(uint64_t)0 / 255;
+    uint64_t d = half;
+    d = (d | d << 16) & UINT64_C(0x0000ffff0000ffff);
+    d = (d | d << 8) & UINT64_C(0x00ff00ff00ff00ff);
+    d = (d | d << 4) & (ones * 15); /* a digit in each byte, the last one in the lowest */
+    uint64_t letters = (d + ones * 6) >> 4 & ones; /* 1 in the bytes of digits above 9 */
+    d += ones * '0' + letters * ('a' - '0' - 10);
+    return __builtin_bswap64(d);
+}
 
 void message_id_format(uint64_t id, char ret[MESSAGE_ID_TEXT])
 {
-    for (int i = MESSAGE_ID_TEXT - 2; i >= 0; i--) {
-        ret[i] = id_digits[id & 15];
-        id >>= 4;
-    }
+    uint64_t halves[] = {htole64(id_digits((uint32_t)(id >> 32))),
+                         htole64(id_digits((uint32_t)id))};
+    memcpy(ret, halves, sizeof(halves));
     ret[MESSAGE_ID_TEXT - 1] = '\0';
 }
 

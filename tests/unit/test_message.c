@@ -85,12 +85,28 @@ static void a_whole_message_keeps_its_addresses(void **state)
     message_put(m);
 }
 
+static void an_id_is_written_in_hexadecimal(void **state)
+{
+    uint64_t id = 1;
+    for (int i = 0; i < 1000; i++, id = id * 6364136223846793005U + 1442695040888963407U) {
+        char text[MESSAGE_ID_TEXT], want[MESSAGE_ID_TEXT];
+        uint64_t again;
+        uint64_t tried =
+            i < 16 ? (uint64_t)i * (~(uint64_t)0 / 15) : id; /* each digit in each place */
+        message_id_format(tried, text);
+        (void)snprintf(want, sizeof(want), "%016llx", (unsigned long long)tried);
+        assert_string_equal(text, want);
+        assert_true(message_id_parse(slice_of(text), &again) && again == tried);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_come_and_go),
         cmocka_unit_test(what_is_done_takes_no_memory),
         cmocka_unit_test(a_whole_message_keeps_its_addresses),
+        cmocka_unit_test(an_id_is_written_in_hexadecimal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
