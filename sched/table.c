@@ -9,8 +9,11 @@
 #define MIN_BITS   4
 #define MAX_BITS   30
 #define CACHE_LINE 64
-/* Rebuild at 5/8 full, into an array that the nodes fill to 5/16 at most, and those promised beside them. */
-#define FULL(capacity) ((capacity) / 8 * 5)
+/* Rebuild at 5/8 full, into an array that the nodes fill to 5/16 at most. Those that were promised may fill it to 15/16
+ * when they come, until the next one that was not promised: they seldom come, and then where others left. */
+#define FULL(capacity)     ((capacity) / 8 * 5)
+#define PROMISED(capacity) ((capacity) / 16 * 15)
+#define REBUILT(capacity)  ((capacity) / 16 * 13) /* of one that is rebuilt: an eighth to go */
 
 struct table_slots {
     uint32_t bits; /* capacity = 1 << bits */
@@ -81,12 +84,12 @@ static uint32_t prefix_of(const struct table_slots *slots, uint32_t at)
 int table_reserve(struct table *t)
 {
     struct table_slots *old = t->slots;
-    uint32_t capacity = mask_of(old) + 1;
-    if (t->used + t->promised + 1 <= FULL(capacity)) {
+    uint32_t capacity = mask_of(old) + 1, bits = MIN_BITS;
+    if (t->used + 1 <= FULL(capacity) && t->used + t->promised + 1 <= PROMISED(capacity)) {
         return 0;
     }
-    uint32_t bits = MIN_BITS;
-    while (bits < MAX_BITS && FULL(UINT32_C(1) << bits) < 2 * (t->count + 1) + t->promised) {
+    while (bits < MAX_BITS && (FULL(UINT32_C(1) << bits) < 2 * (t->count + 1) ||
+                               REBUILT(UINT32_C(1) << bits) < t->count + t->promised + 1)) {
         bits++;
     }
     struct table_slots *slots = slots_new(t->host, bits);
