@@ -74,6 +74,7 @@ void flow_init_lists(struct sched *s)
     list_init(&all->ahead);
     list_init(&all->claims);
     list_init(&all->all);
+    parking_init_ready(s);
     flow_init(&s->flow);
     s->flow.number = all->numbers = 1;
     list_push_back(&all->all, &s->flow.all);

@@ -10,6 +10,10 @@
 #include "sched/table.h"
 #include "sched/tree.h"
 
+#include <assert.h>
+
+#define FLOW_NEEDS (OPEN_SLOT + 1) /* of what a party can need, as far as a flow looks for it */
+
 struct job;
 
 /* A tenant's flows in a class, while flows take turns. */
@@ -33,9 +37,8 @@ struct flow {
     struct tree by_time;
     struct job *current;           /* where selection starts; NULL: nothing can be selected */
     struct tree runnable, aside;   /* job.in_place, in the order of the schedule */
-    struct tree ready[OPEN_COUNT]; /* party.in_ready, by the first job parked there;
-                                    * by what they need: OPEN_NOW, OPEN_SLOT */
-    struct tree turns[OPEN_COUNT]; /* the same where flows take turns: turn.in_ready */
+    struct tree turns[FLOW_NEEDS]; /* turn.in_ready: where it has the turn and jobs are parked, by
+                                    * the first of them; by what that needs: OPEN_NOW, OPEN_SLOT */
     uint64_t passed;               /* selection passed all positions before it: their parked jobs
                                     * and the destinations of these are blocked (5.8) */
     uint64_t tag;                  /* odd; destinations that carry it are blocked */
@@ -70,6 +73,8 @@ struct flow {
     struct table_node node;     /* sched.flows.by_key; not the first one */
 };
 
+static_assert(sizeof(struct flow) + 16 <= 640, "a size of malloc's, 16 of its bytes the shell's");
+
 /* By what the ranks of a class's flows go. */
 struct flow_scale {
     uint32_t unit;    /* the least weight of those that waited when it was looked for last */
@@ -78,7 +83,9 @@ struct flow_scale {
 };
 
 struct flows {
-    bool take_turns; /* there are several, or were since the last job left */
+    struct tree ready[FLOW_NEEDS]; /* while all mail is of one flow, what flow.turns has else:
+                                    * party.in_ready */
+    bool take_turns;               /* there are several, or were since the last job left */
     struct list all;
     struct tree live[SCHED_CLASSES];     /* flow.in_live: current is not NULL */
     struct tree slotless[SCHED_CLASSES]; /* those that found nothing for want of a slot */

@@ -41,8 +41,12 @@ void parking_init(struct flow *f)
 {
     tree_init(&f->runnable, job_key);
     tree_init(&f->aside, job_key);
-    tree_init(&f->ready[OPEN_NOW], party_key);
-    tree_init(&f->ready[OPEN_SLOT], party_key);
+}
+
+void parking_init_ready(struct sched *s)
+{
+    tree_init(&s->flows.ready[OPEN_NOW], party_key);
+    tree_init(&s->flows.ready[OPEN_SLOT], party_key);
 }
 
 void parking_add(struct sched *s, struct job *j)
@@ -65,11 +69,11 @@ void parking_update(struct sched *s, struct party *p)
         return;
     }
     if (tree_node_is_linked(&p->in_ready)) {
-        tree_remove(&s->flow.ready[p->ready_in], &p->in_ready);
+        tree_remove(&s->flows.ready[p->ready_in], &p->in_ready);
     }
     if (party_has_parked(p) && (p->work == OPEN_NOW || p->work == OPEN_SLOT)) {
         p->ready_in = p->work;
-        tree_insert(&s->flow.ready[p->ready_in], &p->in_ready);
+        tree_insert(&s->flows.ready[p->ready_in], &p->in_ready);
     }
     host_queue_update(s, p);
 }
@@ -302,9 +306,9 @@ static struct job *earlier_of(struct job *a, struct job *b, uint64_t position)
     return a == NULL || b->position < a->position ? b : a;
 }
 
-static const struct party *first_ready(const struct flow *f, enum openness need)
+static const struct party *first_ready(const struct sched *s, enum openness need)
 {
-    const struct tree_node *n = f->ready[need].first;
+    const struct tree_node *n = s->flows.ready[need].first;
     return n == NULL ? NULL : container_of(n, const struct party, in_ready);
 }
 
@@ -337,9 +341,9 @@ struct job *parking_next(const struct sched *s, struct flow *f, uint64_t positio
         }
         return next;
     }
-    next = earlier_job(next, first_ready(f, OPEN_NOW));
+    next = earlier_job(next, first_ready(s, OPEN_NOW));
     if (connection_has_slot(s)) {
-        next = earlier_job(next, first_ready(f, OPEN_SLOT));
+        next = earlier_job(next, first_ready(s, OPEN_SLOT));
         next = earlier_job(next, first_at_sites(s));
         next = earlier_job(next, host_queue_first(s));
     }
@@ -355,9 +359,9 @@ static const struct sched_destination *earlier_destination(const struct sched_de
 
 const struct sched_destination *parking_first_destination(const struct sched *s)
 {
-    const struct sched_destination *d = earlier_destination(NULL, first_ready(&s->flow, OPEN_NOW));
+    const struct sched_destination *d = earlier_destination(NULL, first_ready(s, OPEN_NOW));
     if (connection_has_slot(s)) {
-        d = earlier_destination(d, first_ready(&s->flow, OPEN_SLOT));
+        d = earlier_destination(d, first_ready(s, OPEN_SLOT));
         d = earlier_destination(d, first_at_sites(s));
         d = earlier_destination(d, host_queue_first(s));
     }

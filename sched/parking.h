@@ -18,6 +18,7 @@ struct sched_destination;
 struct tree;
 
 void parking_init(struct flow *f);
+void parking_init_ready(struct sched *s);
 /* Linked, to be looked at; its position is set. */
 void parking_add(struct sched *s, struct job *j);
 void parking_remove(struct sched *s, struct job *j);

@@ -72,7 +72,7 @@ void lane_set_file(struct sched *s, struct party *p)
     struct lane_set *set = shared_party_of(p)->set;
     struct site_stand *stand = NULL;
     if (tree_node_is_linked(&p->in_ready)) {
-        struct tree *t = &s->flow.ready[OPEN_NOW];
+        struct tree *t = &s->flows.ready[OPEN_NOW];
         if (p->ready_in == OPEN_SLOT) {
             stand = stand_of(p);
             t = &stand->parties;
@@ -80,7 +80,7 @@ void lane_set_file(struct sched *s, struct party *p)
         tree_remove(t, &p->in_ready);
     }
     if (party_has_parked(p) && p->work == OPEN_NOW) {
-        tree_insert(&s->flow.ready[OPEN_NOW], &p->in_ready);
+        tree_insert(&s->flows.ready[OPEN_NOW], &p->in_ready);
         set->has_missed |= party_first_position(p) < s->flow.passed;
     } else if (party_has_parked(p) && p->work == OPEN_SLOT) {
         stand = stand_of(p);
