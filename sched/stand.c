@@ -173,8 +173,6 @@ static void place_share(struct sched *s, struct share *share, struct stake *brou
     turn_init_share(share);
     shortage_init_share(share);
     tree_node_init(&share->in_turn);
-    list_init(&share->in_passed);
-    list_init(&share->in_flow);
     t->holders++;
     table_insert(&s->flows.shares, &share->node);
 }
@@ -183,12 +181,11 @@ static void place_share(struct sched *s, struct share *share, struct stake *brou
 static struct stake *displace_share(struct sched *s, struct share *share)
 {
     struct turn *t = share->turn;
-    assert(share->stands == 0 && share->waiting == 0 && tree_is_empty(&share->queue));
+    assert(share->stands == 0 && share->waiting == 0 && tree_is_empty(&share->queue) &&
+           !share->is_passed && !share->is_listed);
     if (t->whose == share) {
         turn_give(t, NULL, OPEN_NOT);
     }
-    list_remove(&share->in_passed);
-    list_remove(&share->in_flow);
     list_remove(&share->in_marked);
     t->last = t->last == share ? NULL : t->last;
     t->claimant = t->claimant == share ? NULL : t->claimant;
@@ -319,15 +316,63 @@ static bool come_to_share(struct sched *s, struct stand *stand, struct share *sh
 
 /* --- stands --------------------------------------------------------------------------------------- */
 
+static void init_standing(struct standing *at, struct stand *stand)
+{
+    *at = (struct standing){.stand = stand};
+    tree_node_init(&at->in_queue);
+}
+
+/* It can stand at lanes. false: no memory */
+static bool reserve_lanes(struct sched *s, struct stand *stand)
+{
+    if (stand->at_lanes == NULL) {
+        stand->at_lanes = s->host.alloc(s->host.ctx, sizeof(*stand->at_lanes));
+        if (stand->at_lanes == NULL) {
+            return false;
+        }
+        init_standing(stand->at_lanes, stand);
+    }
+    return true;
+}
+
+/* Unless it stands there. */
+static void forget_lanes(struct sched *s, struct stand *stand)
+{
+    if (stand->at_lanes != NULL && stand->at_lanes->share == NULL) {
+        s->host.release(s->host.ctx, stand->at_lanes);
+        stand->at_lanes = NULL;
+    }
+}
+
+/* What was counted there is not any more. */
+static void quit_lanes(struct sched *s, struct stand *stand)
+{
+    struct share *lanes = turn_share_at_lanes(stand);
+    if (lanes != NULL) {
+        stand->at_lanes->share = NULL;
+        put_share(s, lanes);
+    }
+}
+
+/* Nothing of it is counted there yet. false: no memory */
+static bool enter_lanes(struct sched *s, struct stand *stand, const struct party *p)
+{
+    if (!reserve_lanes(s, stand)) {
+        return false;
+    }
+    stand->at_lanes->share = obtain_share(s, stand->flow, at_lanes(p));
+    forget_lanes(s, stand);
+    return stand->at_lanes != NULL;
+}
+
 static void drop_stand(struct sched *s, struct stand *stand)
 {
     struct turn *t = stand->destination->own.turn;
     if (stand->at_party.share != NULL && stand->at_party.share != stand->own) {
         put_share(s, stand->at_party.share);
     }
-    if (stand->at_lanes.share != NULL) {
-        put_share(s, stand->at_lanes.share);
-    }
+    quit_lanes(s, stand);
+    forget_lanes(s, stand);
     if (stand->own != NULL) {
         put_share(s, stand->own);
     } else {
@@ -354,19 +399,10 @@ static bool take_place(struct sched *s, struct stand *stand, struct share *share
         return false;
     }
     stand->at_party.share = share;
-    if (has_lanes(d->party)) {
-        stand->at_lanes.share = obtain_share(s, stand->flow, at_lanes(d->party));
-        if (stand->at_lanes.share == NULL) {
-            return false;
-        }
+    if (has_lanes(d->party) && !enter_lanes(s, stand, d->party)) {
+        return false;
     }
     return come_to_share(s, stand, share);
-}
-
-static void init_standing(struct standing *at, struct stand *stand)
-{
-    at->stand = stand;
-    tree_node_init(&at->in_queue);
 }
 
 /* share: of the flow at the destination's party, or NULL */
@@ -392,7 +428,6 @@ static struct stand *new_stand(struct sched *s, struct flow *f, struct sched_des
     stand->flow = f;
     stand->destination = d;
     init_standing(&stand->at_party, stand);
-    init_standing(&stand->at_lanes, stand);
     t->holders++;
     if (!take_place(s, stand, share)) {
         drop_stand(s, stand);
@@ -430,12 +465,14 @@ void turn_remove_peer(struct sched *s, struct peer *p)
 
 /* --- destinations that move ----------------------------------------------------------------------- */
 
-static void put_staged(struct sched *s, struct share *share, struct share *lanes)
+static void put_staged(struct sched *s, struct stand *stand, struct share *share,
+                       struct share *lanes)
 {
     put_share(s, share);
     if (lanes != NULL) {
         put_share(s, lanes);
     }
+    forget_lanes(s, stand);
 }
 
 /* false: no memory */
@@ -445,9 +482,12 @@ static bool stage_stand(struct sched *s, struct stand *stand, struct party *to)
     if (share == NULL) {
         return false;
     }
-    struct share *lanes = has_lanes(to) ? obtain_share(s, stand->flow, at_lanes(to)) : NULL;
+    struct share *lanes = NULL;
+    if (has_lanes(to) && reserve_lanes(s, stand)) {
+        lanes = obtain_share(s, stand->flow, at_lanes(to));
+    }
     if ((lanes == NULL && has_lanes(to)) || !come_to_share(s, stand, share)) {
-        put_staged(s, share, lanes);
+        put_staged(s, stand, share, lanes);
         return false;
     }
     return true;
@@ -461,9 +501,10 @@ int turn_stage(struct sched *s, struct sched_destination *d, struct party *to)
             continue;
         }
         for (struct list *at = stand->in_destination.prev; at != &d->stands; at = at->prev) {
-            const struct flow *f = container_of(at, struct stand, in_destination)->flow;
+            struct stand *staged = container_of(at, struct stand, in_destination);
+            const struct flow *f = staged->flow;
             const struct turn *lanes = shared_party_of(to)->set->flow_turn;
-            put_staged(s, turn_share(s, f, to->turn),
+            put_staged(s, staged, turn_share(s, f, to->turn),
                        has_lanes(to) ? turn_share(s, f, lanes) : NULL);
         }
         return -ENOMEM;
@@ -487,11 +528,10 @@ static void leave_share(struct sched *s, struct stand *stand, struct share *shar
 
 static void leave_lanes(struct sched *s, struct stand *stand)
 {
-    struct share *lanes = stand->at_lanes.share;
+    struct share *lanes = turn_share_at_lanes(stand);
     if (lanes != NULL) {
         turn_count_share(s, lanes, -(int)stand->waiting);
-        stand->at_lanes.share = NULL;
-        put_share(s, lanes);
+        quit_lanes(s, stand);
     }
 }
 
@@ -551,8 +591,9 @@ void turn_arrive(struct sched *s, struct sched_destination *d)
                    is_own ? stand->own : turn_share(s, stand->flow, d->party->turn));
         if (has_lanes(d->party)) {
             const struct turn *lanes = shared_party_of(d->party)->set->flow_turn;
-            join_share(s, stand, &stand->at_lanes, turn_share(s, stand->flow, lanes));
+            join_share(s, stand, stand->at_lanes, turn_share(s, stand->flow, lanes));
         }
+        forget_lanes(s, stand);
         turn_file_stand(s, stand);
         turn_review_stand(s, stand);
     }
@@ -567,8 +608,7 @@ static bool add_lanes(struct sched *s, const struct party *p)
     {
         list_foreach(stand, &d->stands, struct stand, in_destination)
         {
-            stand->at_lanes.share = obtain_share(s, stand->flow, at_lanes(p));
-            if (stand->at_lanes.share == NULL) {
+            if (!enter_lanes(s, stand, p)) {
                 return false;
             }
         }
@@ -583,10 +623,8 @@ static void remove_lanes(struct sched *s, const struct party *p)
     {
         list_foreach(stand, &d->stands, struct stand, in_destination)
         {
-            if (stand->at_lanes.share != NULL) {
-                put_share(s, stand->at_lanes.share);
-                stand->at_lanes.share = NULL;
-            }
+            quit_lanes(s, stand);
+            forget_lanes(s, stand);
         }
     }
 }
@@ -599,7 +637,7 @@ static void count_lanes(struct sched *s, const struct party *p)
     {
         list_foreach(stand, &d->stands, struct stand, in_destination)
         {
-            struct share *lanes = stand->at_lanes.share;
+            struct share *lanes = stand->at_lanes->share;
             if (lanes->waiting == 0) {
                 lanes->start = stand->at_party.share->start;
                 lanes->tag = stand->at_party.share->tag;

@@ -15,7 +15,6 @@
  * preferred there, because it held nothing elsewhere, would otherwise wait for as long afterwards. */
 #include "sched/turn.h"
 
-#include "base/hash.h"
 #include "sched/destination.h"
 #include "sched/job.h"
 #include "sched/parking.h"
@@ -27,8 +26,6 @@
 #include "sched/transport.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <string.h>
 
 #define UNIT    (UINT64_C(1) << 20) /* of tags, for each recipient at weight 1 */
 #define GOES_ON 8 /* recipients that it may be ahead by who goes on with its connection */
@@ -149,10 +146,10 @@ static void file_share(struct sched *s, struct share *share)
 {
     struct turn *t = share->turn;
     struct tree *waiting = &t->waiting[share->flow->key.class];
-    if (tree_node_is_linked(&share->in_turn)) {
+    if (share_is_in_line(share)) {
         tree_remove(waiting, &share->in_turn);
     }
-    if (share->waiting > 0 && !list_is_linked(&share->in_passed)) {
+    if (share->waiting > 0 && !share->is_passed) {
         tree_insert(waiting, &share->in_turn);
     } else if (t->whose == share) {
         turn_give(t, NULL, OPEN_NOT);
@@ -167,12 +164,19 @@ static void file_anew(struct sched *s, struct share *share)
     shortage_file(s, share);
 }
 
+static void end_pass(struct share *share)
+{
+    list_remove(&share->in_passed);
+    list_remove(&share->in_flow);
+    share->is_passed = false;
+    tree_node_init(&share->in_turn);
+}
+
 /* What selection did not find there may be there now. */
 void turn_ask_again(struct sched *s, struct share *share)
 {
-    if (list_is_linked(&share->in_passed)) {
-        list_remove(&share->in_passed);
-        list_remove(&share->in_flow);
+    if (share->is_passed) {
+        end_pass(share);
         file_anew(s, share);
     }
     shortage_ask_again(s, share);
@@ -192,9 +196,8 @@ void turn_count_share(struct sched *s, struct share *share, int change)
     if (is_waiting) {
         uint64_t now = share->turn->served[share->flow->key.class];
         share->start = share->start < now ? now : share->start;
-    } else {
-        list_remove(&share->in_passed);
-        list_remove(&share->in_flow);
+    } else if (share->is_passed) {
+        end_pass(share);
     }
     file_anew(s, share);
 }
@@ -202,10 +205,10 @@ void turn_count_share(struct sched *s, struct share *share, int change)
 /* Out of all that is in the order of its first job. */
 static void unfile(struct standing *at)
 {
-    struct share *share = at->share;
-    if (share == NULL) {
+    if (at == NULL || at->share == NULL) {
         return;
     }
+    struct share *share = at->share;
     if (share->turn->whose == share) {
         unready(share->turn);
     }
@@ -217,10 +220,10 @@ static void unfile(struct standing *at)
 
 static void file(struct sched *s, struct standing *at, bool is_there)
 {
-    struct share *share = at->share;
-    if (share == NULL) {
+    if (at == NULL || at->share == NULL) {
         return;
     }
+    struct share *share = at->share;
     if (is_there) {
         tree_insert(&share->queue, &at->in_queue);
     }
@@ -234,9 +237,9 @@ static void file(struct sched *s, struct standing *at, bool is_there)
 static void refile(struct sched *s, struct stand *stand, bool is_at_party, bool is_at_lanes)
 {
     unfile(&stand->at_party);
-    unfile(&stand->at_lanes);
+    unfile(stand->at_lanes);
     file(s, &stand->at_party, is_at_party);
-    file(s, &stand->at_lanes, is_at_lanes);
+    file(s, stand->at_lanes, is_at_lanes);
 }
 
 /* Jobs are parked there, and nothing of the destination's own bars them. */
@@ -262,7 +265,7 @@ void turn_count_waiting(struct sched *s, const struct peer *p, int change)
     struct stand *stand = stand_of(p);
     stand->waiting += (uint32_t)change;
     for (int i = 0; i < 2; i++) {
-        struct share *share = i == 0 ? stand->at_party.share : stand->at_lanes.share;
+        struct share *share = i == 0 ? stand->at_party.share : turn_share_at_lanes(stand);
         if (share != NULL) {
             turn_count_share(s, share, change);
             if (change > 0) {
@@ -274,15 +277,9 @@ void turn_count_waiting(struct sched *s, const struct peer *p, int change)
 
 /* --- what it costs -------------------------------------------------------------------------------- */
 
-uint32_t turn_campaigns(const struct share *share)
-{
-    const struct stake *stake = share->stake;
-    return stake != NULL && stake->waiting > 0 ? stake->waiting : 1;
-}
-
 uint64_t turn_price(const struct share *share, uint32_t recipients)
 {
-    return UNIT * recipients * turn_campaigns(share) / share->flow->weight;
+    return UNIT * recipients * stake_campaigns(share) / share->flow->weight;
 }
 
 /* The tag of the one whose turn it was: at lanes others may have been served before it. */
@@ -322,8 +319,8 @@ void turn_charge(struct sched *s, struct sched_entry *e)
 {
     const struct stand *stand = stand_of(e->peer);
     e->is_charged = charge(s, stand->at_party.share, e->count);
-    e->is_charged_at_lanes =
-        stand->at_lanes.share != NULL && charge(s, stand->at_lanes.share, e->count);
+    struct share *lanes = turn_share_at_lanes(stand);
+    e->is_charged_at_lanes = lanes != NULL && charge(s, lanes, e->count);
 }
 
 static void give_share_back(struct sched *s, struct share *share, uint32_t recipients)
@@ -340,8 +337,9 @@ void turn_give_back(struct sched *s, struct sched_entry *e)
     if (e->is_charged) {
         give_share_back(s, stand->at_party.share, e->count);
     }
-    if (e->is_charged_at_lanes && stand->at_lanes.share != NULL) {
-        give_share_back(s, stand->at_lanes.share, e->count);
+    struct share *lanes = turn_share_at_lanes(stand);
+    if (e->is_charged_at_lanes && lanes != NULL) {
+        give_share_back(s, lanes, e->count);
     }
     e->is_charged = e->is_charged_at_lanes = false;
 }
@@ -377,15 +375,16 @@ void turn_mark(struct sched *s, const struct peer *p)
 {
     const struct stand *stand = stand_of(p);
     mark(stand->at_party.share, p->job->flow->tag);
-    if (stand->at_lanes.share != NULL) {
-        mark(stand->at_lanes.share, p->job->flow->tag);
+    struct share *lanes = turn_share_at_lanes(stand);
+    if (lanes != NULL) {
+        mark(lanes, p->job->flow->tag);
     }
 }
 
 void turn_review_stand(struct sched *s, struct stand *stand)
 {
     for (int i = 0; i < 2; i++) {
-        struct share *share = i == 0 ? stand->at_party.share : stand->at_lanes.share;
+        struct share *share = i == 0 ? stand->at_party.share : turn_share_at_lanes(stand);
         if (share != NULL) {
             turn_ask_again(s, share);
             turn_touch_one(s, share->turn);
@@ -474,10 +473,10 @@ void turn_vacate(struct sched *s, const struct flow *f, const struct party *p)
 struct share *turn_next_share(const struct sched *s, const struct turn *t)
 {
     struct share *first = turn_first_share(s, t), *last = t->last;
-    if (t->claimant != NULL && tree_node_is_linked(&t->claimant->in_turn)) {
+    if (t->claimant != NULL && share_is_in_line(t->claimant)) {
         return t->claimant;
     }
-    bool can_go_on = last != NULL && first != NULL && tree_node_is_linked(&last->in_turn) &&
+    bool can_go_on = last != NULL && first != NULL && share_is_in_line(last) &&
                      last->flow->key.class == first->flow->key.class;
     return can_go_on && last->start <= first->start + turn_price(last, GOES_ON) ? last : first;
 }
@@ -491,6 +490,9 @@ bool turn_blocks(const struct share *share)
 
 void turn_pass_share(struct sched *s, struct share *share)
 {
+    assert(share_is_in_line(share));
+    tree_remove(&share->turn->waiting[share->flow->key.class], &share->in_turn);
+    share->is_passed = true;
     list_push_back(&share->turn->passed, &share->in_passed);
     list_push_back(&share->flow->passed_shares, &share->in_flow);
     file_anew(s, share);
@@ -724,7 +726,7 @@ bool turn_allows(const struct sched *s, const struct sched_destination *d, const
 
 static bool is_found_at(const struct turn *t, const struct standing *at)
 {
-    return t->is_free ? at->share != NULL && tree_node_is_linked(&at->share->in_seeks)
+    return t->is_free ? at->share != NULL && share_seeks(at->share)
                       : tree_node_is_linked(&t->in_ready) && t->whose == at->share;
 }
 
@@ -733,7 +735,7 @@ bool turn_finds(const struct sched *s, const struct sched_destination *d, const 
     const struct turn *lanes = turn_of_lanes(d);
     const struct stand *stand = turn_stand(s, f, d);
     return stand != NULL && (is_found_at(d->party->turn, &stand->at_party) ||
-                             (lanes != NULL && is_found_at(lanes, &stand->at_lanes)));
+                             (lanes != NULL && is_found_at(lanes, stand->at_lanes)));
 }
 
 void turn_pass(struct sched *s, struct flow *f)

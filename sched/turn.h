@@ -67,27 +67,45 @@ struct turn {
     bool has_news;          /* what was passed is asked again by the next settling */
 };
 
-/* A flow at a party. */
+/* A flow at a party. What a look through turn.waiting reads of each stands together in front. */
 struct share {
     struct table_node node; /* sched.flows.shares */
     struct flow *flow;
+    uint64_t start; /* the tag of its next entry */
+    union {
+        struct tree_node in_turn; /* turn.waiting, by start: entries wait */
+        struct { /* is_passed: selection found nothing of it, though it had the turn */
+            struct list in_passed; /* turn.passed */
+            struct list in_flow;   /* flow.passed_shares */
+        };
+    };
     struct turn *turn;
+    struct tree queue;   /* standing.in_queue, by the first job parked there */
+    uint64_t tag;        /* = flow.tag: some job was passed over because of it (5.8) */
+    uint32_t stands;     /* it goes with the last one */
+    uint32_t waiting;    /* entries */
     struct stake *stake; /* NULL: that of its tenant's first flow, while no other is there */
     struct stand
         *only; /* its only stand; NULL: those that it has are in a table, or it is at lanes */
-    struct tree queue;        /* standing.in_queue, by the first job parked there */
-    struct tree_node in_turn; /* turn.waiting, by start */
-    struct list in_passed; /* turn.passed: selection found nothing of it, though it had the turn */
-    struct list in_flow;   /* flow.passed_shares; likewise */
-    bool is_told;          /* its flow looks there for a slot; sched/place/shortage.h */
-    struct tree_node in_seeks; /* flow.seeks: it is told, and jobs are parked */
-    struct list in_list;       /* flow.loose: it is told, none is; turn.unheard: it is not */
-    struct list in_marked;     /* turn.marked: some job was passed over though it is told */
-    uint64_t start;            /* the tag of its next entry */
-    uint64_t tag;              /* = flow.tag: some job was passed over because of it (5.8) */
-    uint32_t stands;           /* it goes with the last one */
-    uint32_t waiting;          /* entries */
+    union {
+        struct tree_node in_seeks; /* flow.seeks: it is told, and jobs are parked */
+        struct list
+            in_list; /* is_listed. flow.loose: it is told, none is; turn.unheard: it is not */
+    };
+    struct list in_marked; /* turn.marked: some job was passed over though it is told */
+    bool is_passed, is_listed;
+    bool is_told; /* its flow looks there for a slot; sched/place/shortage.h */
 };
+
+/* Its entries wait, and it was not passed: it stands in turn.waiting. */
+static inline bool share_is_in_line(const struct share *share)
+{
+    return !share->is_passed && tree_node_is_linked(&share->in_turn);
+}
+static inline bool share_seeks(const struct share *share)
+{
+    return !share->is_listed && tree_node_is_linked(&share->in_seeks);
+}
 
 /* Where a share finds jobs. */
 struct standing {
@@ -98,20 +116,27 @@ struct standing {
 
 /* A flow at a destination. */
 struct stand {
-    struct table_node node; /* sched.flows.stands, if is_in_table */
+    struct standing at_party;  /* of the destination's party; nobody's: on the move */
+    struct standing *at_lanes; /* of the lanes that several parties share, its own; NULL: of none;
+                                * nobody's: on the move */
     struct flow *flow;
     struct sched_destination *destination;
-    struct standing at_party; /* of the destination's party; nobody's: on the move */
-    struct standing at_lanes; /* of the lanes that several parties share; nobody's: of none */
-    struct share *own;        /* at its own party: the same, unless it is at a site; NULL there: the
-                               * memory of that at the party would become it */
-    struct tree parked;       /* peer.in_parked, in the order of the schedule */
-    struct list in_destination;
-    uint32_t peers; /* it goes with the last one */
+    struct tree parked; /* peer.in_parked, in the order of the schedule */
+    uint32_t peers;     /* it goes with the last one */
     uint32_t waiting;
+    struct share *own;      /* at its own party: the same, unless it is at a site; NULL there: the
+                        * memory of that at the party would become it */
+    struct table_node node; /* sched.flows.stands, if is_in_table */
+    struct list in_destination;
     bool was_marked;  /* on the move: as share.tag said */
     bool is_in_table; /* its share at the party has, or had, others besides; else that knows it */
 };
+
+/* At the lanes that several parties share. NULL: none, or it is on the move. */
+static inline struct share *turn_share_at_lanes(const struct stand *stand)
+{
+    return stand->at_lanes == NULL ? NULL : stand->at_lanes->share;
+}
 
 void turn_init_flow(struct flow *f);
 /* Several flows from now on: what waits is the first one's. errors: -ENOMEM, nothing changed */
@@ -180,8 +205,6 @@ void turn_review_stand(struct sched *s, struct stand *stand);
 void turn_ask_again(struct sched *s, struct share *share);
 /* Of two numbers, not of addresses: when a table grows must not depend on where memory lies. */
 uint64_t turn_hash(const struct sched *s, uint64_t a, uint64_t b);
-/* Of its tenant, those that have entries waiting there: at least one. */
-uint32_t turn_campaigns(const struct share *share);
 /* What so many recipients add to its tag. */
 uint64_t turn_price(const struct share *share, uint32_t recipients);
 /* NULL: it has none there. */

@@ -28,13 +28,13 @@ static const char *check_turn(const struct sched *s, const struct turn *t)
         for (const struct tree_node *n = t->waiting[class].first; n != NULL; n = tree_next(n)) {
             const struct share *share = container_of(n, const struct share, in_turn);
             if (share->turn != t || share->start < last || share->waiting == 0 ||
-                (int)share->flow->key.class != class || list_is_linked(&share->in_passed)) {
+                (int)share->flow->key.class != class || share->is_passed) {
                 return "a share in its party's tree";
             }
             last = share->start;
         }
     }
-    if (t->whose != NULL && (t->whose->turn != t || !tree_node_is_linked(&t->whose->in_turn))) {
+    if (t->whose != NULL && (t->whose->turn != t || !share_is_in_line(t->whose))) {
         return "whose turn it is waits there";
     }
     if ((t->whose != NULL && !tree_is_empty(&t->whose->queue)) !=
@@ -91,7 +91,8 @@ static const char *check_stakes(const struct sched *s)
 
 static bool is_right(const struct standing *at, const struct turn *t, bool is_sought)
 {
-    return at->share != NULL && at->share->turn == t && at->share->waiting >= at->stand->waiting &&
+    return at != NULL && at->share != NULL && at->share->turn == t &&
+           at->share->waiting >= at->stand->waiting &&
            tree_node_is_linked(&at->in_queue) == is_sought;
 }
 
@@ -125,8 +126,8 @@ static const char *check_stand(const struct sched *s, const struct stand *stand)
         return "a stand is found";
     }
     const struct shared_party *q = d->party == &d->own ? NULL : shared_party_of(d->party);
-    if (q == NULL || !q->set->is_shared ? stand->at_lanes.share != NULL
-                                        : !is_right(&stand->at_lanes, q->set->flow_turn,
+    if (q == NULL || !q->set->is_shared ? stand->at_lanes != NULL
+                                        : !is_right(stand->at_lanes, q->set->flow_turn,
                                                     turn_is_sought(stand) && q->shares_lanes)) {
         return "a stand of a flow at the lanes of a site";
     }

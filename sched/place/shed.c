@@ -12,6 +12,7 @@
 
 #include "sched/job.h"
 #include "sched/place/site.h"
+#include "sched/place/stake.h"
 #include "sched/terms.h"
 #include "sched/transport.h"
 #include "sched/turn.h"
@@ -238,7 +239,7 @@ static const struct stand *richest(const struct sched *s, const struct sched_des
     list_foreach(stand, &d->stands, const struct stand, in_destination)
     {
         const struct share *share = stand->at_party.share;
-        double has = (double)share->waiting * turn_campaigns(share) / share->flow->weight;
+        double has = (double)share->waiting * stake_campaigns(share) / share->flow->weight;
         if (stand->waiting > 0 && has > most) {
             best = stand;
             most = has;

@@ -37,30 +37,39 @@ void shortage_init_turn(struct turn *t)
 void shortage_init_share(struct share *share)
 {
     tree_node_init(&share->in_seeks);
-    list_init(&share->in_list);
     list_init(&share->in_marked);
 }
 
 static void take_out(struct share *share)
 {
-    if (tree_node_is_linked(&share->in_seeks)) {
+    if (share->is_listed) {
+        list_remove(&share->in_list);
+        share->is_listed = false;
+        tree_node_init(&share->in_seeks);
+    } else if (tree_node_is_linked(&share->in_seeks)) {
         tree_remove(&share->flow->seeks, &share->in_seeks);
     }
-    list_remove(&share->in_list);
+}
+
+/* It is in none. */
+static void put_behind(struct list *list, struct share *share)
+{
+    share->is_listed = true;
+    list_push_back(list, &share->in_list);
 }
 
 static bool is_filed(const struct share *share)
 {
-    return share->waiting > 0 && !list_is_linked(&share->in_passed);
+    return share->waiting > 0 && !share->is_passed;
 }
 
 static void put(struct share *share)
 {
     take_out(share);
     if (!share->is_told) {
-        list_push_back(&share->turn->unheard, &share->in_list);
+        put_behind(&share->turn->unheard, share);
     } else if (tree_is_empty(&share->queue)) {
-        list_push_back(&share->flow->loose, &share->in_list);
+        put_behind(&share->flow->loose, share);
     } else {
         tree_insert(&share->flow->seeks, &share->in_seeks);
     }
@@ -97,7 +106,7 @@ void shortage_file(struct sched *s, struct share *share)
 
 void shortage_unfile(struct share *share)
 {
-    if (tree_node_is_linked(&share->in_seeks)) {
+    if (share_seeks(share)) {
         tree_remove(&share->flow->seeks, &share->in_seeks);
     }
 }
@@ -176,7 +185,7 @@ const struct share *shortage_next(const struct share *share)
 const char *shortage_check(const struct share *share)
 {
     const struct turn *t = share->turn;
-    bool seeks = tree_node_is_linked(&share->in_seeks), is_listed = list_is_linked(&share->in_list);
+    bool seeks = share_seeks(share), is_listed = share->is_listed;
     bool has_jobs = !tree_is_empty(&share->queue);
     if (is_filed(share) != (seeks || is_listed) || (seeks && is_listed)) {
         return "a share is told of a shortage, or will be";

@@ -97,6 +97,12 @@ struct stake *stake_leave(struct sched *s, struct share *share)
     return spare;
 }
 
+uint32_t stake_campaigns(const struct share *share)
+{
+    const struct stake *stake = share->stake;
+    return stake != NULL && stake->waiting > 0 ? stake->waiting : 1;
+}
+
 void stake_release(struct sched *s, struct stake *stake)
 {
     if (stake != NULL) {

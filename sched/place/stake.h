@@ -33,6 +33,8 @@ bool stake_is_brought_by(const struct flow *f);
 void stake_join(struct sched *s, struct share *share, struct stake *brought);
 /* It leaves, and nothing of it waits. Returns memory for a stake; NULL: it brought none. */
 struct stake *stake_leave(struct sched *s, struct share *share);
+/* Of its tenant, those that have entries waiting there: at least one. */
+uint32_t stake_campaigns(const struct share *share);
 /* It has the stake that is there for it, if any (for sched_check). */
 bool stake_is_right(const struct sched *s, const struct share *share);
 void stake_release(struct sched *s, struct stake *stake); /* memory, or NULL */
