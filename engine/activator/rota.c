@@ -11,18 +11,20 @@
 enum { CHAINS_LEAST = 16, POOR = 2, WEIGHT_MAX = 1000, NAME_BYTES = 64, RESERVE = 8 };
 
 struct rota_party {
-    struct heap_node node;    /* in rota.waiting of its class while some flow waits */
-    struct heap waiting;      /* its flows that wait */
+    /* What each place that is given or taken reads and writes, within a line of the cache. */
+    uint32_t active; /* places of its flows */
+    uint32_t weight;
+    struct heap_node node; /* in rota.waiting of its class while some flow waits */
+    uint32_t hash;
+    uint32_t flows; /* bound to it */
+    uint8_t class, len;
+    struct rota_party *chain; /* of the same hash */
     struct list poor;         /* in rota.poor_parties: some flow waits, and it has fewer than two */
     struct list all;          /* its flows */
+    struct heap waiting;      /* its flows that wait */
     struct heap_node giver;   /* in rota.giving of its class during a plan */
-    struct heap giving;       /* during a plan, once it was looked at: its flows that have places to give */
-    struct rota_party *chain; /* of the same hash */
-    uint32_t hash;
-    uint32_t weight;
-    uint32_t active; /* places of its flows */
-    uint32_t flows;  /* bound to it */
-    uint8_t class, len;
+    struct heap
+        giving; /* during a plan, once it was looked at: its flows that have places to give */
     char tenant[];
 };
 
@@ -463,13 +465,11 @@ static bool begin_party(struct rota *r, struct rota_party *p)
 {
     list_foreach(f, &p->all, struct rota_flow, in_party)
     {
-        if (has_to_give(f) &&
-            heap_insert(&p->giving, &f->giving, -(int64_t)f->active) != 0) {
+        if (has_to_give(f) && heap_insert(&p->giving, &f->giving, -(int64_t)f->active) != 0) {
             return false;
         }
     }
-    return p->giving.count == 0 ||
-           heap_insert(&r->giving[p->class], &p->giver, giver_key(p)) == 0;
+    return p->giving.count == 0 || heap_insert(&r->giving[p->class], &p->giver, giver_key(p)) == 0;
 }
 
 static bool begin_plan(struct rota *r)
@@ -540,8 +540,8 @@ static bool may_pay(const struct rota *r, enum mail_class from, enum mail_class 
 /* Whether a place may go from one party to another one of its class. */
 static bool has_more(const struct rota_party *p, const struct rota_party *next)
 {
-    return p != next && (uint64_t)(p->active - 1) * next->weight >=
-                            (uint64_t)(next->active + 1) * p->weight;
+    return p != next &&
+           (uint64_t)(p->active - 1) * next->weight >= (uint64_t)(next->active + 1) * p->weight;
 }
 
 /* Who gives a place to the party, which goes first of its class. NULL: nobody has to */
