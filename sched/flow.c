@@ -38,8 +38,7 @@ static uint64_t live_key(const struct tree_node *n)
 
 static uint64_t holder_key(const struct tree_node *n)
 {
-    const struct flow *f = container_of(n, const struct flow, in_holders);
-    return (uint64_t)(f->held - f->giving) * WEIGHT_MAX * WEIGHT_MAX / f->weight;
+    return container_of(n, const struct flow, in_holders)->keeps;
 }
 
 void flow_init(struct flow *f)

@@ -32,6 +32,23 @@ struct floors {
 };
 
 struct flow {
+    /* What is read wherever flows take turns stands together. */
+    uint64_t tag;    /* odd; destinations that carry it are blocked */
+    uint64_t passed; /* selection passed all positions before it: their parked jobs
+                      * and the destinations of these are blocked (5.8) */
+    /* Any thread, relaxed; the owner writes. The key is constant, but for that of the first flow. */
+    struct sched_flow_key key;
+    uint32_t weight;              /* of its tenant in this class */
+    uint32_t waiting, recipients; /* of its jobs: entries that wait; recipients in entries */
+    uint32_t held;                /* connections that it made busy */
+    bool passed_without_slot;     /* selection ran since no slot was to be had */
+    bool is_live;                 /* in sched.flows.live: it may have something to select */
+    struct tree_node in_live;     /* sched.flows.live or .slotless, by rank */
+    uint64_t rank;                /* of what it holds, and of what it has taken (sched/flow.c) */
+    uint64_t taken;  /* a start tag: connections that it was given, each by its weight */
+    uint64_t number; /* in the order of creation, from 1 */
+    usec_t oldest;   /* queued_time of the first job on its schedule by age; 0: none is there */
+    uint32_t jobs;
     /* Its jobs: schedule and by_time hold the same ones. */
     struct list schedule;
     struct tree by_time;
@@ -39,38 +56,23 @@ struct flow {
     struct tree runnable, aside;   /* job.in_place, in the order of the schedule */
     struct tree turns[FLOW_NEEDS]; /* turn.in_ready: where it has the turn and jobs are parked, by
                                     * the first of them; by what that needs: OPEN_NOW, OPEN_SLOT */
-    uint64_t passed;               /* selection passed all positions before it: their parked jobs
-                                    * and the destinations of these are blocked (5.8) */
-    uint64_t tag;                  /* odd; destinations that carry it are blocked */
     struct tree sizes;             /* size_class.in_sizes */
     struct list irregular;         /* job.in_irregular */
     struct job *adrift;            /* its size class may be out of date */
     struct job *candidate, *candidate_owner; /* cache of the search (5.5); owner NULL: invalid */
     int64_t candidate_second;
-    bool passed_without_slot; /* selection ran since no slot was to be had */
-    /* Any thread, relaxed; the owner writes. The key is constant, but for that of the first flow. */
-    struct sched_flow_key key;
-    uint32_t weight; /* of its tenant in this class */
-    uint32_t jobs;
-    uint32_t held;                /* connections that it made busy */
-    uint32_t waiting, recipients; /* of its jobs: entries that wait; recipients in entries */
-    usec_t oldest; /* queued_time of the first job on its schedule by age; 0: none is there */
     /* What follows matters where flows take turns; sched/turn.h. */
-    bool is_live;                /* in sched.flows.live: it may have something to select */
-    uint32_t giving;             /* of these, given over: they drain; sched/place/handover.h */
+    uint32_t giving;             /* of `held`, given over: they drain; sched/place/handover.h */
     struct list connections;     /* connection.in_flow: the others, the one held longest first */
-    struct tree_node in_holders; /* sched.flows.holders, by these for its weight */
-    uint64_t number;             /* in the order of creation, from 1 */
-    struct tree_node in_live;    /* sched.flows.live or .slotless, by rank */
-    uint64_t taken;             /* a start tag: connections that it was given, each by its weight */
-    uint64_t rank;              /* of what it holds, and of what it has taken (sched/flow.c) */
-    struct list holds;          /* turn.in_flow: open places where it has the turn */
-    struct flow_tenant *tenant; /* NULL: of the first flow, while there are no turns */
-    struct list passed_shares;  /* share.passed: places where it had the turn in vain */
-    struct tree seeks;          /* share.in_seeks: where it could use a slot; some no more */
-    struct list loose;          /* share.in_list: likewise, and no job is parked there */
-    struct list all;            /* sched.flows.all */
-    struct table_node node;     /* sched.flows.by_key; not the first one */
+    struct tree_node in_holders; /* sched.flows.holders, by what it keeps */
+    uint64_t keeps;              /* as it was filed there: these, for its weight */
+    struct list holds;           /* turn.in_flow: open places where it has the turn */
+    struct flow_tenant *tenant;  /* NULL: of the first flow, while there are no turns */
+    struct list passed_shares;   /* share.passed: places where it had the turn in vain */
+    struct tree seeks;           /* share.in_seeks: where it could use a slot; some no more */
+    struct list loose;           /* share.in_list: likewise, and no job is parked there */
+    struct list all;             /* sched.flows.all */
+    struct table_node node;      /* sched.flows.by_key; not the first one */
 };
 
 static_assert(sizeof(struct flow) + 16 <= 640, "a size of malloc's, 16 of its bytes the shell's");

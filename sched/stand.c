@@ -9,7 +9,6 @@
  * another stand as well has a share at its destination's own party meanwhile, which it does not use; one
  * that has its share for itself takes the memory of that along. The turn of the own party is kept as
  * long as there are stands of its destination, and the tables have room for what may come. */
-#include "base/hash.h"
 #include "sched/destination.h"
 #include "sched/job.h"
 #include "sched/parking.h"
@@ -33,8 +32,10 @@ struct pair_key {
 
 uint64_t turn_hash(const struct sched *s, uint64_t a, uint64_t b)
 {
-    uint64_t pair[2] = {a, b};
-    return hash_bytes(pair, sizeof(pair), s->hash_seed);
+    uint64_t hash = (a * UINT64_C(0x9e3779b97f4a7c15) + b) ^ s->hash_seed;
+    hash = (hash ^ hash >> 30) * UINT64_C(0xbf58476d1ce4e5b9); /* the mixer of splitmix64 */
+    hash = (hash ^ hash >> 27) * UINT64_C(0x94d049bb133111eb);
+    return hash ^ hash >> 31;
 }
 
 static bool stand_matches(const struct table_node *node, const void *key)

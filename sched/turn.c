@@ -311,7 +311,12 @@ static bool charge(struct sched *s, struct share *share, uint32_t recipients)
     claim_pay(t, share);
     share->start += turn_price(share, recipients);
     t->last = NULL;
-    file_share(s, share);
+    if (share->waiting > 1) {
+        file_share(s, share);
+    } else if (share_is_in_line(share)) {
+        tree_remove(&t->waiting[class],
+                    &share->in_turn); /* its last entry: it is counted out next */
+    }
     return true;
 }
 
@@ -786,13 +791,5 @@ void turn_touch_set(struct sched *s, struct lane_set *set)
         if (q->set == set && !q->shares_lanes) {
             touch_turn(s, q->party.turn);
         }
-    }
-}
-
-void turn_touch_host(struct sched *s, struct destdb_host *h)
-{
-    list_foreach(server, &h->users, struct server, in_host)
-    {
-        turn_touch(s, server->party);
     }
 }

@@ -23,7 +23,6 @@
 #include "sched/tree.h"
 
 struct connection;
-struct destdb_host;
 struct job;
 struct lane_set;
 struct party;
@@ -167,9 +166,8 @@ void turn_arrive(struct sched *s, struct sched_destination *d);
 void turn_file_member(struct sched *s, struct sched_destination *d);
 /* The party may have opened or closed, or what waits for it may go now. */
 void turn_touch(struct sched *s, struct party *p);
-/* The same for all parties of a set, or with that host. */
+/* The same for all parties of a set. */
 void turn_touch_set(struct sched *s, struct lane_set *set);
-void turn_touch_host(struct sched *s, struct destdb_host *h);
 /* Whose turn it is, everywhere; before a selection. */
 void turn_settle_all(struct sched *s);
 /* An entry of the flow for the destination could be placed now, and it is the flow's turn. */

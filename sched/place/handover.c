@@ -26,6 +26,9 @@ enum {
     PLACES_LOOKED_AT = 4
 }; /* of those that wait: one pass costs no more */
 
+#define KEPT_UNIT                                                                                  \
+    1000000 /* so that two numbers of connections differ at any two weights up to 1,000 */
+
 static uint32_t kept(const struct flow *f)
 {
     return f->held - f->giving;
@@ -38,6 +41,7 @@ void handover_file(struct sched *s, struct flow *f)
         tree_remove(t, &f->in_holders);
     }
     if (kept(f) > 0) {
+        f->keeps = (uint64_t)kept(f) * KEPT_UNIT / f->weight;
         tree_insert(t, &f->in_holders);
     }
 }
@@ -270,7 +274,8 @@ const char *handover_check(const struct sched *s, const struct flow *f)
         given += c->flow == f && c->is_given;
     }
     if (listed != kept(f) || given != f->giving ||
-        (listed > 0) != tree_node_is_linked(&f->in_holders)) {
+        (listed > 0) != tree_node_is_linked(&f->in_holders) ||
+        (listed > 0 && f->keeps != (uint64_t)kept(f) * KEPT_UNIT / f->weight)) {
         return "what a flow keeps and gives over";
     }
     return NULL;

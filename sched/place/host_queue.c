@@ -101,13 +101,21 @@ void host_queue_update(struct sched *s, struct party *p)
     file_hosts(s, p);
 }
 
+static void touch_users(struct sched *s, struct destdb_host *h)
+{
+    list_foreach(server, &h->users, struct server, in_host)
+    {
+        turn_touch(s, server->party);
+    }
+}
+
 void host_queue_filled(struct sched *s, struct destdb_host *h)
 {
     h->full_since = s->selection_runs;
     unlink_host(s, h);
     file_host(s, h);
     if (flows_take_turns(s)) {
-        turn_touch_host(s, h);
+        touch_users(s, h);
     }
 }
 
@@ -117,7 +125,7 @@ void host_queue_opened(struct sched *s, struct destdb_host *h)
 {
     file_host(s, h);
     if (flows_take_turns(s)) {
-        turn_touch_host(s, h);
+        touch_users(s, h);
     } else if (h->wanted > 0 && h->full_since != s->selection_runs) {
         job_unblock_all(s, &s->flow);
     }
