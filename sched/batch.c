@@ -17,7 +17,7 @@
 
 #define STACK_SCRATCH 1024   /* bytes; enough for a few recipients, which is most mail */
 #define KEPT_SCRATCH  262144 /* bytes, of a scheduler: a thousand recipients */
-#define LOOK_AHEAD    8      /* destinations */
+#define LOOK_AHEAD    16     /* destinations */
 
 struct item {
     uint64_t key;      /* the name's first bytes, so that most comparisons end here */
@@ -261,7 +261,6 @@ static int stage_partial(struct sched *s, struct run *run, uint32_t limit)
 static int stage_run(struct sched *s, struct job *j, struct run *run)
 {
     const struct sched_destination *d = run->destination;
-    __builtin_prefetch(d->todo.prev, 1); /* what the new entry is linked behind */
     run->peer = d->scratch;
     if (run->peer == NULL) {
         run->peer = peer_new(s, j, run->destination);
@@ -304,32 +303,35 @@ static void mark_peers(struct job *j, bool is_marked)
     }
 }
 
-/* The destinations of a batch lie anywhere in memory: those of a few runs are on the way while
- * one is looked up. First where it is found, and when that has come what is there. */
-static void look_ahead(const struct sched *s, const struct batch *b, uint32_t at, bool has_slot)
+/* The destinations of a batch lie anywhere in memory, and what is asked for one after the other with little
+ * between is on the way together: first where each is found, then what is there. */
+static void expect_destinations(const struct sched *s, const struct run *runs, uint32_t count)
 {
-    if (at < b->run_count) {
-        destination_expect(s, b->runs[at].hash, has_slot);
+    for (uint32_t i = 0; i < count; i++) {
+        destination_expect(s, runs[i].hash, false);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        destination_expect(s, runs[i].hash, true);
     }
 }
 
 static int obtain_destinations(struct sched *s, struct batch *b)
 {
-    for (uint32_t i = 0; i < 2 * LOOK_AHEAD && b->run_count > 1; i++) {
-        look_ahead(s, b, i, false);
-    }
-    for (uint32_t i = 0; i < LOOK_AHEAD && b->run_count > 1; i++) {
-        look_ahead(s, b, i, true);
-    }
     for (uint32_t i = 0; i < b->run_count; i++) {
+        if (i % LOOK_AHEAD == 0 && b->run_count > 1) {
+            uint32_t left = b->run_count - i;
+            expect_destinations(s, &b->runs[i], left < LOOK_AHEAD ? left : LOOK_AHEAD);
+        }
         struct run *run = &b->runs[i];
-        look_ahead(s, b, i + 2 * LOOK_AHEAD, false);
-        look_ahead(s, b, i + LOOK_AHEAD, true);
         run->destination = destination_obtain(s, run->items->name, run->items->pool, run->hash,
                                               run->items->nexthop_at);
         if (run->destination == NULL) {
             return -ENOMEM;
         }
+    }
+    /* What the new entries are linked behind. */
+    for (uint32_t i = 0; i < b->run_count; i++) {
+        __builtin_prefetch(b->runs[i].destination->todo.prev, 1);
     }
     return 0;
 }
