@@ -21,6 +21,7 @@ struct apart {
         usec_t until;
     } list[APART_MOST];
     uint32_t next;
+    usec_t last_until; /* none stands apart any more then */
 };
 
 void apart_add(struct apart *a, struct slice destination, usec_t now);
