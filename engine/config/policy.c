@@ -390,15 +390,19 @@ const struct config_receiver *policy_domain(const struct policy_table *t, struct
     return found == t->config->domain_count ? NULL : &t->config->domains[found];
 }
 
+/* Sections are for the receivers of a name's mail, not for a host or a port that a route gives. */
+static bool is_mail_domain(struct slice nexthop)
+{
+    struct nexthop hop;
+    return nexthop_parse(nexthop, 0, &hop) == 0 && hop.wants_mx && hop.port == 0;
+}
+
 const struct policy *policy_of(const struct policy_table *t, uint32_t transport,
                                struct slice nexthop, struct slice names)
 {
-    struct nexthop hop;
+    const size_t none = t->config->provider_count;
     struct slice hosts[NAMES_MAX];
     size_t count = 0;
-    if (nexthop_parse(nexthop, 0, &hop) != 0 || !hop.wants_mx || hop.port != 0) {
-        return base_policy(t, transport, t->config->provider_count);
-    }
     while (names.len > 0 && count < NAMES_MAX) {
         size_t comma = slice_find(names, ',');
         hosts[count++] = slice_to(names, comma);
@@ -407,7 +411,11 @@ const struct policy *policy_of(const struct policy_table *t, uint32_t transport,
     if (names.len > 0) {
         count = 0; /* some of them may be no provider's */
     }
-    return policy_find(t, transport, policy_provider(t, nexthop, hosts, count), nexthop);
+    /* Most are in no section: looking costs less than reading the name does. */
+    size_t provider = policy_provider(t, nexthop, hosts, count);
+    bool has_section = provider < none || find_domain(t, nexthop) < t->config->domain_count;
+    return has_section && is_mail_domain(nexthop) ? policy_find(t, transport, provider, nexthop)
+                                                  : base_policy(t, transport, none);
 }
 
 enum config_tls_level policy_tls_level(const struct router *r, const struct policy *p,

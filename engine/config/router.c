@@ -23,6 +23,7 @@ struct router {
         *named; /* [named_count] routes with a nexthop, by it and transport */
     size_t named_count;
     bool allow_loopback;
+    bool has_levels; /* some route says what TLS its mail must have */
     size_t mask;
     uint64_t seed;
     struct router_entry entries[];
@@ -126,6 +127,7 @@ struct router *router_new(const struct config *c)
     r->seed = hash_random_seed();
     for (size_t i = 0; i < c->route_count; i++) {
         router_add(r, &c->routes[i]);
+        r->has_levels |= c->routes[i].smtp_tls_security_level != CONFIG_TLS_OF_TRANSPORT;
     }
     if (!collect_named(r, c) || !collect_transports(r, c)) {
         router_free(r);
@@ -248,6 +250,9 @@ static bool leads_to(const struct router *r, const struct config_route *route, s
 const struct config_route *router_level_route(const struct router *r, size_t transport,
                                               struct slice nexthop)
 {
+    if (!r->has_levels) {
+        return NULL;
+    }
     const struct config_route *route = find_named(r, transport, nexthop);
     if (route == NULL && r->any != NULL && slice_eq(slice_of(r->any->nexthop), nexthop) &&
         leads_to(r, r->any, transport)) {
