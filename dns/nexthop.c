@@ -86,6 +86,13 @@ static int split(struct slice text, struct slice *ret_inside, bool *ret_brackets
     return end < text.len ? parse_port(slice_from(text, end + 1), port) : 0;
 }
 
+bool nexthop_wants_mx(struct slice text, uint16_t *port)
+{
+    struct slice inside;
+    bool has_brackets;
+    return split(text, &inside, &has_brackets, port) == 0 && !has_brackets;
+}
+
 int nexthop_parse(struct slice text, uint16_t default_port, struct nexthop *ret)
 {
     struct nexthop hop = {.port = default_port};

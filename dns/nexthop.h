@@ -23,6 +23,8 @@ struct nexthop {
  *
  * errors   ERR_SYNTAX: not of this form; ERR_MISSING: a name that IDNA does not allow */
 MUST_USE int nexthop_parse(struct slice text, uint16_t default_port, struct nexthop *ret);
+/* Of a text that nexthop_parse takes: its `wants_mx`; the port, when it gives one, into *port. */
+bool nexthop_wants_mx(struct slice text, uint16_t *port);
 /* A name alone, as the DNS has it: lower case, those outside ASCII as A-labels. errors: as above */
 MUST_USE int nexthop_name(struct slice text, struct dns_name *ret);
 

@@ -61,11 +61,11 @@ static void set_hosts(const struct receiver_question *q, uint16_t port, struct r
 
 static void find_site(const struct receiver_question *q, struct receiver *r)
 {
-    struct nexthop hop;
+    uint16_t port = 0;
     const struct policy *p = r->options;
     bool is_apart = !q->settings->config->transports[q->transport].site_rollup;
     bool is_joined = p != NULL && p->provider_section != NULL;
-    bool has_mx = nexthop_parse(q->nexthop, 0, &hop) == 0 && hop.wants_mx;
+    bool has_mx = nexthop_wants_mx(q->nexthop, &port); /* it has hosts: the name is one */
     if (is_apart || (q->stands_apart && !is_joined) || (p != NULL && p->has_own_site)) {
         set_own(q, r);
     } else if (!has_mx) {
@@ -75,7 +75,7 @@ static void find_site(const struct receiver_question *q, struct receiver *r)
     } else if (p != NULL && p->provider_section != NULL) {
         set_provider(q, r);
     } else {
-        set_hosts(q, hop.port, r);
+        set_hosts(q, port, r);
     }
     if (r->site_len == 0) {
         set_own(q, r);

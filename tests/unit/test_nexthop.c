@@ -34,6 +34,9 @@ static void test_forms(void **state)
         assert_int_equal(hop.wants_mx, cases[i].wants_mx);
         assert_int_equal(hop.port, cases[i].port);
         assert_int_equal(hop.ip.family != 0, cases[i].name[0] == '\0');
+        uint16_t port = 25;
+        assert_int_equal(nexthop_wants_mx(slice_of(cases[i].text), &port), hop.wants_mx);
+        assert_int_equal(port, hop.port);
     }
 }
 
