@@ -136,8 +136,7 @@ int body_stream_take_small(struct body_stream *b, struct worker *worker, struct 
     }
     err = take_piece(b, b->front, out);
     if (is_plain && b->wire.at_line_start) {
-        buf_append_slice(out,
-                         piece); /* the reception has looked at each byte; it ends with a line */
+        buf_append_slice(out, piece);
     } else {
         err = err != 0 ? err : take_piece(b, piece, out);
     }

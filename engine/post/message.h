@@ -57,10 +57,10 @@ struct message {
                                      * who changes them */
     bool is_whole;                  /* all addresses are in the block */
 
-    /* set by whoever received it, before the spool writer gets it, then constant */
-    bool
-        is_plain; /* what message_body gives was read byte by byte: it ends with CRLF, has no other CR
-                    * or LF and no NUL, and no line begins with a dot. It goes out as it is */
+    /* Set by whoever received it, before the spool writer gets it, then constant: what message_body gives
+     * was read byte by byte. Each of its lines ends with CRLF, the last one too, none begins with a dot,
+     * and there is no other CR or LF and no NUL. So DATA sends it as it is. */
+    bool is_plain;
 
     /* set by the activator (the place of new mail: by the spool writer) before the message is handed
      * to a scheduler, then constant: as above */
