@@ -231,6 +231,7 @@ static struct core *core_of(struct sched_thread *t, uint32_t transport)
 }
 
 /* --- letters in ------------------------------------------------------------------------------- */
+static void act(struct sched_thread *t, struct core *c, const struct sched_action *a);
 
 /* The core could not take the message: its recipients wait for the next queue run. */
 static void defer_submission(struct sched_thread *t, struct submission *s, struct slice why)
@@ -384,8 +385,7 @@ static void take_resolution(struct sched_thread *t, struct resolution *r)
 
 /* A connection of a worker has ended. If the core has closed that slot meanwhile and opened it on
  * another worker, the letter is about the old connection and is ignored. (If it opened it on the
- * same worker, that worker's letters come in order, and the core ignores the loss of a busy slot.)
- */
+ * same worker, that worker's letters come in order, and the core ignores the loss of a busy slot.) */
 static void take_loss(struct sched_thread *t, struct letter_lost lost)
 {
     struct core *c = core_of(t, lost.transport);
@@ -402,6 +402,10 @@ static void take_settings(struct sched_thread *t, struct settings *s)
     }
     for (uint32_t i = 0; i < t->core_count && t->cores[i].transport < s->transport_count; i++) {
         struct core *c = &t->cores[i];
+        /* What is decided by the settings that it has, as turns of what leaves memory, goes while they are t->serial. */
+        for (struct sched_action decided; sched_pull_pending(c->sched, &decided, t->now);) {
+            act(t, c, &decided);
+        }
         if (core_reconfigure(c, s, t->now) != 0) {
             log_error("transport %s: out of memory: its limits stay as they were",
                       s->config->transports[c->transport].name);
