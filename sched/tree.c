@@ -53,10 +53,11 @@ static void rotate_up(struct tree *t, struct tree_node *n)
     parent->parent = n;
 }
 
+/* t is not empty. */
 static void attach(struct tree *t, struct tree_node *n)
 {
     uint64_t key = t->key(n);
-    if (t->last != NULL && t->key(t->last) <= key) {
+    if (t->key(t->last) <= key) {
         n->parent = t->last;
         t->last->right = n;
         t->last = n;
@@ -75,14 +76,16 @@ static void attach(struct tree *t, struct tree_node *n)
     if (is_first) {
         t->first = n;
     }
-    if (t->last == NULL) {
-        t->last = n;
-    }
 }
 
 void tree_insert(struct tree *t, struct tree_node *n)
 {
     n->left = n->right = NULL;
+    if (t->root == NULL) { /* what its key is read from, may be far away */
+        n->parent = NULL;
+        t->root = t->first = t->last = n;
+        return;
+    }
     attach(t, n);
     while (n->parent != NULL && priority(n->parent) < priority(n)) {
         rotate_up(t, n);
