@@ -15,13 +15,17 @@
 #define PROMISED(capacity) ((capacity) / 16 * 15)
 #define REBUILT(capacity)  ((capacity) / 16 * 13) /* of one that is rebuilt: an eighth to go */
 
+/* A search waits for one cache line, not for two in pages of their own. */
+struct table_slot {
+    struct table_node *node; /* any thread, RCU-published */
+    /* Low half of the hash: so a rebuild reads no node, and a search none but the one it looks for. Any thread,
+     * relaxed: it was stored before the node, and is another one's only when that node was removed since. */
+    uint32_t prefix;
+};
+
 struct table_slots {
-    uint32_t bits; /* capacity = 1 << bits */
-    uint32_t *
-        prefixes; /* low half of each slot's hash: so a rebuild reads no node, and a search none but
-                         * the one it looks for. Any thread, relaxed: a slot's was stored before its node,
-                         * and is another one's only when that node was removed since */
-    struct table_node *nodes[]; /* any thread, RCU-published */
+    uint32_t bits;                       /* capacity = 1 << bits */
+    _Alignas(16) struct table_slot at[]; /* as memory from malloc is: none lies in two lines */
 };
 
 static uint64_t reversed(uint64_t v)
@@ -39,15 +43,13 @@ static uint32_t mask_of(const struct table_slots *slots)
 
 static struct table_slots *slots_new(const struct sched_host *host, uint32_t bits)
 {
-    size_t capacity = (size_t)1 << bits;
-    size_t head = sizeof(struct table_slots) + capacity * sizeof(struct table_node *);
-    struct table_slots *slots = host->alloc(host->ctx, head + capacity * sizeof(uint32_t));
+    size_t size = sizeof(struct table_slots) + ((size_t)1 << bits) * sizeof(struct table_slot);
+    struct table_slots *slots = host->alloc(host->ctx, size);
     if (slots == NULL) {
         return NULL;
     }
-    memset(slots, 0, head);
+    memset(slots, 0, size);
     slots->bits = bits;
-    slots->prefixes = (uint32_t *)(void *)((char *)slots + head);
     return slots;
 }
 
@@ -68,17 +70,17 @@ void table_fini(struct table *t)
 /* Release pairs with the acquire of readers: they see the node that they reach. */
 static void store_slot(struct table_slots *slots, uint32_t at, struct table_node *node)
 {
-    __atomic_store_n(&slots->nodes[at], node, __ATOMIC_RELEASE);
+    __atomic_store_n(&slots->at[at].node, node, __ATOMIC_RELEASE);
 }
 
 static struct table_node *load_slot(const struct table_slots *slots, uint32_t at)
 {
-    return __atomic_load_n(&slots->nodes[at], __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&slots->at[at].node, __ATOMIC_ACQUIRE);
 }
 
 static uint32_t prefix_of(const struct table_slots *slots, uint32_t at)
 {
-    return __atomic_load_n(&slots->prefixes[at], __ATOMIC_RELAXED);
+    return __atomic_load_n(&slots->at[at].prefix, __ATOMIC_RELAXED);
 }
 
 int table_reserve(struct table *t)
@@ -99,16 +101,16 @@ int table_reserve(struct table *t)
     uint32_t mask = mask_of(slots);
     assert(t->count < mask);
     for (uint32_t i = 0; i < capacity; i++) {
-        struct table_node *node = old->nodes[i];
+        struct table_node *node = old->at[i].node;
         if (node == NULL || node == &t->tomb) {
             continue;
         }
-        uint32_t at = old->prefixes[i] & mask;
-        while (slots->nodes[at] != NULL) {
+        uint32_t at = old->at[i].prefix & mask;
+        while (slots->at[at].node != NULL) {
             at = (at + 1) & mask;
         }
-        slots->nodes[at] = node;
-        slots->prefixes[at] = old->prefixes[i];
+        slots->at[at].node = node;
+        slots->at[at].prefix = old->at[i].prefix;
     }
     t->used = t->count;
     __atomic_store_n(&t->slots, slots, __ATOMIC_RELEASE);
@@ -136,14 +138,14 @@ void table_insert(struct table *t, struct table_node *node)
     /* One bit is given up so that a cursor one past the last node does not wrap. */
     node->hash &= INT64_MAX;
     uint32_t at = (uint32_t)node->hash & mask;
-    while (slots->nodes[at] != NULL && slots->nodes[at] != &t->tomb) {
+    while (slots->at[at].node != NULL && slots->at[at].node != &t->tomb) {
         at = (at + 1) & mask;
     }
-    if (slots->nodes[at] == NULL) {
+    if (slots->at[at].node == NULL) {
         t->used++;
         assert(t->used <= mask);
     }
-    __atomic_store_n(&slots->prefixes[at], (uint32_t)node->hash, __ATOMIC_RELAXED);
+    __atomic_store_n(&slots->at[at].prefix, (uint32_t)node->hash, __ATOMIC_RELAXED);
     store_slot(slots, at, node);
     t->count++;
 }
@@ -153,12 +155,12 @@ void table_remove(struct table *t, struct table_node *node)
     struct table_slots *slots = t->slots;
     uint32_t mask = mask_of(slots);
     uint32_t at = (uint32_t)node->hash & mask;
-    while (slots->nodes[at] != node) {
-        assert(slots->nodes[at] != NULL);
+    while (slots->at[at].node != node) {
+        assert(slots->at[at].node != NULL);
         at = (at + 1) & mask;
     }
     t->count--;
-    if (slots->nodes[(at + 1) & mask] != NULL) {
+    if (slots->at[(at + 1) & mask].node != NULL) {
         store_slot(slots, at, &t->tomb);
         return;
     }
@@ -167,7 +169,7 @@ void table_remove(struct table *t, struct table_node *node)
         store_slot(slots, at, NULL);
         t->used--;
         at = (at - 1) & mask;
-    } while (slots->nodes[at] == &t->tomb);
+    } while (slots->at[at].node == &t->tomb);
 }
 
 struct table_node *table_find(const struct table *t, uint64_t hash, table_match *match,
@@ -192,8 +194,7 @@ void table_expect(const struct table *t, uint64_t hash)
 {
     const struct table_slots *slots = __atomic_load_n(&t->slots, __ATOMIC_ACQUIRE);
     uint32_t at = (uint32_t)hash & mask_of(slots);
-    __builtin_prefetch(&slots->nodes[at]);
-    __builtin_prefetch(&slots->prefixes[at]);
+    __builtin_prefetch(&slots->at[at]);
 }
 
 void table_expect_node(const struct table *t, uint64_t hash, size_t offset, size_t bytes)
