@@ -170,6 +170,14 @@ static void others_are_no_missing_recipients(void **state)
         "550 The address you sent from is not valid",
         "550 your account has been discontinued",
         "550 Your account is not yet activated for sending",
+        "550 5.7.1 Your IP address is not activated for sending",
+        "550 The IP address 192.0.2.1 is not yet activated on this relay",
+        "550 5.7.1 IP address 192.0.2.1 has been suspended",
+        "550 5.7.1 E-mail from your network is no longer accepted here",
+        "550 5.7.1 E-mail over TLS 1.0 has been discontinued, upgrade your server",
+        "550 5.7.1 Outbound e-mail has been discontinued for abuse from your IP",
+        "550 5.7.1 sending account a@example.org is not activated",
+        "554 5.7.1 User a@example.org not activated for SMTP relay",
         "550 5.2.0 message refused",
         "550 5.2.0 <a@example.org> From: Domain is invalid. Please provide a valid From:",
         "554 Recipient server unavailable or busy",
@@ -205,6 +213,48 @@ static void others_are_no_missing_recipients(void **state)
         if (v.class == REPLY_MAILBOX) {
             fail_msg("%s: %s", rows[i / 3],
                      v.rule == REPLY_NO_RULE ? v.why : reply_set_rule(set, v.rule)->name);
+        }
+    }
+    reply_matcher_free(matcher);
+    reply_set_free(set);
+}
+
+/* Words that also stand in replies about hosts that are not there, of a host that is and does not want us. */
+static void who_is_unwanted_is_not_elsewhere(void **state)
+{
+    static const struct {
+        enum reply_class class;
+        enum reply_stage stage;
+        const char *text;
+    } rows[] = {
+        {REPLY_BLOCKED, REPLY_AT_RCPT,
+         "550 5.7.1 <user@example.com>... Service unavailable; your IP is blacklisted"},
+        {REPLY_BLOCKED, REPLY_AT_RCPT,
+         "550 5.1.1 <user@example.com>... Service unavailable; Client host [192.0.2.1] blocked"},
+        {REPLY_BLOCKED, REPLY_AT_RCPT,
+         "554 5.7.1 <unknown[192.0.2.1]>: Client host rejected: unknown host, access denied"},
+        {REPLY_POLICY, REPLY_AT_RCPT, "550 5.7.1 unknown host 192.0.2.1 not permitted to connect"},
+        {REPLY_THROTTLED, REPLY_AT_MAIL,
+         "454 4.7.1 You are not permitted to send more than 100 messages per hour to this domain"},
+        {REPLY_THROTTLED, REPLY_AT_MAIL, "452 4.3.1 Sender not allowed to send more mail today"},
+    };
+    const struct config_texts none = {NULL, 0};
+    const struct config_sink sink = {.complain = complain};
+    struct reply_set *set = NULL;
+    struct reply_matcher *matcher = reply_matcher_new();
+    struct reply reply;
+    struct reply_verdict v;
+    (void)state;
+    assert_int_equal(reply_set_load(&none, true, &sink, &set), 0);
+    assert_non_null(matcher);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        reply_read(slice_of(rows[i].text), &reply);
+        reply.stage = rows[i].stage;
+        reply_set_classify(set, matcher, &reply, &v);
+        if (v.class != rows[i].class) {
+            fail_msg("%s, by %s: %s", reply_class_text(v.class),
+                     v.rule == REPLY_NO_RULE ? v.why : reply_set_rule(set, v.rule)->name,
+                     rows[i].text);
         }
     }
     reply_matcher_free(matcher);
@@ -249,6 +299,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replies_of_the_world_get_their_class),
         cmocka_unit_test(others_are_no_missing_recipients),
+        cmocka_unit_test(who_is_unwanted_is_not_elsewhere),
         cmocka_unit_test(own_words_of_reports_are_no_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
