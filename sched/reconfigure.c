@@ -8,6 +8,7 @@
 #include "sched/parking.h"
 #include "sched/place/host_queue.h"
 #include "sched/preempt.h"
+#include "sched/purse.h"
 #include "sched/recipient_pool.h"
 #include "sched/selection.h"
 #include "sched/transport.h"
@@ -116,6 +117,7 @@ static void derive(struct sched *s)
     }
     site_settle_all(s);
     site_touch_all(s);
+    purse_touch_all(s); /* on hold none asked */
 }
 
 void reconfigure(struct sched *s, const struct sched_config *config, struct entry_queue *pieces)

@@ -135,6 +135,21 @@ def test_reload_while_mail_is_away(place, whose):
     until(lambda: len(daemon.of('Delivery')) == 60, daemon.totals)
 
 
+def test_hold_by_reload_ends(place):
+    """What a rate keeps waiting in memory goes on when the configuration takes the transport off hold."""
+    receiver = place.receiver()
+    daemon = place.sluice(listener=LISTENER, routes={'*': ('smtp', receiver.nexthop)}, tenants={'few': {'max_message_rate': '5/s'}})
+    send(daemon, 30, 'few')
+    receiver.wait(2, 60)
+    daemon.transports = {'smtp': {'hold': True}}
+    reload(daemon)
+    holds(lambda: len(receiver.messages) < 30, 'it is on hold', 2)  # what was lent is over by then
+    daemon.transports = {'smtp': {}}
+    reload(daemon)
+    receiver.wait(30, 60)
+    daemon.wait_empty()
+
+
 @pytest.mark.skipif(not os.path.exists(PRELOAD), reason='no fault library here')
 def test_reload_while_mail_leaves(place):
     """The same for what a quota has just sent out of memory, while the tables do not have that yet."""

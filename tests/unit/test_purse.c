@@ -275,23 +275,40 @@ static void a_message_changes_its_owner(void **state)
     shell_close(&h);
 }
 
-static void on_hold_nothing_is_asked(void **state)
+static void set_hold(struct shell *h, bool hold, bool by_config)
+{
+    if (by_config) {
+        h->config.hold = hold;
+        assert_int_equal(sched_reconfigure(h->sched, &h->config, h->now), 0);
+    } else {
+        sched_set_hold(h->sched, hold, h->now);
+    }
+}
+
+static void ask_behind_hold(bool by_config)
 {
     static struct shell h;
     start(&h);
     shell_send(&h, "aa");
     assert_int_equal(shell_run(&h), 0);
     refuse(&h, h.owner, h.now + 10 * MSEC);
-    sched_set_hold(h.sched, true, h.now);
+    set_hold(&h, true, by_config);
     h.now += 20 * MSEC;
     assert_int_equal(shell_run(&h), 0);
     assert_int_equal(h.owner_asked, 1);
-    sched_set_hold(h.sched, false, h.now);
+    set_hold(&h, false, by_config);
     assert_int_equal(shell_run(&h), 0);
     assert_int_equal(h.owner_asked, 2);
     give(&h, h.owner, grant_of(&h, 1));
     assert_int_equal(shell_run(&h), 1);
     shell_close(&h);
+}
+
+static void on_hold_nothing_is_asked(void **state)
+{
+    (void)state;
+    ask_behind_hold(false);
+    ask_behind_hold(true);
 }
 
 /* Flows that were passed over stay behind those that were served meanwhile, also where lanes that one party had for
