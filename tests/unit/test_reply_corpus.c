@@ -237,6 +237,12 @@ static void who_is_unwanted_is_not_elsewhere(void **state)
         {REPLY_THROTTLED, REPLY_AT_MAIL,
          "454 4.7.1 You are not permitted to send more than 100 messages per hour to this domain"},
         {REPLY_THROTTLED, REPLY_AT_MAIL, "452 4.3.1 Sender not allowed to send more mail today"},
+        {REPLY_THROTTLED, REPLY_AT_MAIL, "421 4.3.2 mail server temporarily unavailable"},
+        {REPLY_POLICY, REPLY_AT_MAIL, "550 Access denied - unknown domain in HELO"},
+        {REPLY_POLICY, REPLY_AT_MAIL, "550 5.7.1 Mail from unknown domain refused"},
+        {REPLY_POLICY, REPLY_AT_RCPT,
+         "553 5.7.1 mail from 192.0.2.1 rejected: exceeds our limit of messages"},
+        {REPLY_OTHER, REPLY_AT_RCPT, "550 5.5.3 Too many recipients for this message today"},
     };
     const struct config_texts none = {NULL, 0};
     const struct config_sink sink = {.complain = complain};
