@@ -34,6 +34,7 @@ void review_start(struct review *r, struct sweeper *sweeper)
     r->wanted = order_book_wanted_review(book);
     r->is_needed = r->wanted != 0 || !order_book_is_empty(book);
     r->serial = settings_of(r->engine)->serial;
+    r->rates_serial = settings_of(r->engine)->rates_serial;
     for (uint64_t id = 0; (o = order_book_next(book, id, NULL)) != NULL; id = o->id) {
         struct sweep *s = o->kind == ORDER_SUSPEND ? NULL : sweep_new(SWEEP_APPLY, &o->selector);
         if (s != NULL) {
