@@ -471,6 +471,7 @@ void turn_vacate(struct sched *s, const struct flow *f, const struct party *p)
     struct turn *t = shares_lanes(p) ? shared_party_of(p)->set->flow_turn : NULL;
     if (t != NULL && connections_are_scarce(s, t->set)) {
         t->last = turn_share(s, f, t);
+        t->goes_on = t->last == NULL ? 0 : turn_price(t->last, GOES_ON);
         turn_touch_one(s, t);
     }
 }
@@ -483,7 +484,7 @@ struct share *turn_next_share(const struct sched *s, const struct turn *t)
     }
     bool can_go_on = last != NULL && first != NULL && share_is_in_line(last) &&
                      last->flow->key.class == first->flow->key.class;
-    return can_go_on && last->start <= first->start + turn_price(last, GOES_ON) ? last : first;
+    return can_go_on && last->start <= first->start + t->goes_on ? last : first;
 }
 
 bool turn_blocks(const struct share *share)

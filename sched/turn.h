@@ -51,6 +51,7 @@ struct turn {
     struct list touched;       /* sched.flows.touched */
     struct share *last; /* of lanes: of whose flow a connection became idle last, when opening
                                 * one would end an idle one; it was not served since. Or NULL */
+    uint64_t goes_on;          /* so much its tag may be ahead: as its weight was then */
     struct tree barred; /* of lanes: turn.in_barred, by barred_until */
     struct tree_node in_barred; /* of a party: nobody rides there, as others are too far behind */
     uint64_t barred_until;      /* the least tag at the lanes is this */

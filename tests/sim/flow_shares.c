@@ -92,6 +92,7 @@ struct world {
     bool are_scarce; /* some connection may have to end before another one is opened */
     int depth;       /* entries on one connection; 0: one */
     double lead;     /* recipients that whoever rides may be ahead */
+    bool has_new_weights; /* now and then, also between two actions */
 };
 
 static uint32_t draw(struct world *w, uint32_t below)
@@ -206,10 +207,18 @@ static void resolve(struct world *w, struct sched_destination *d)
     sched_resolved(w->sched, &r, w->now);
 }
 
+static void check(const struct world *w)
+{
+    struct sched_fault fault;
+    if (sched_check(w->sched, &fault) != 0) {
+        (void)fprintf(stderr, "sched_check: %s\n", fault.text);
+        abort();
+    }
+}
+
 static void pull(struct world *w)
 {
     struct sched_action a;
-    struct sched_fault fault;
     while (sched_pull(w->sched, &a, w->now)) {
         if (a.kind == SCHED_DELIVER) {
             deliver(w, &a);
@@ -218,11 +227,13 @@ static void pull(struct world *w)
         } else if (a.kind == SCHED_RESOLVE) {
             resolve(w, a.destination);
         }
+        if (w->has_new_weights && draw(w, 4) == 0) {
+            uint32_t tenant = draw(w, w->flow_count);
+            sched_tenant_weight(w->sched, tenant, (uint16_t)(1 + draw(w, 10)), w->now);
+            check(w);
+        }
     }
-    if (sched_check(w->sched, &fault) != 0) {
-        (void)fprintf(stderr, "sched_check: %s\n", fault.text);
-        abort();
-    }
+    check(w);
 }
 
 static void report_one(struct world *w, uint32_t which)
@@ -293,7 +304,7 @@ static void begin(struct world *w, enum limit what)
         c.must_resolve = true; /* to a host of its own each, at one site */
         c.initial_destination_concurrency = c.destination_concurrency_limit =
             2 + (int)draw(w, w->are_scarce ? FLIGHTS / 2 - 1 : 5);
-        c.process_limit = FLIGHTS;
+        c.process_limit = w->has_new_weights ? 2 + (int)draw(w, 5) : FLIGHTS;
         w->destination_count = DESTINATIONS;
     }
     w->checks_held = what == CONNECTIONS || what == CROWD;
@@ -534,6 +545,17 @@ static void rides_are_shared(struct world *w)
     share_site(w);
 }
 
+/* Tenants get other weights under way, by a reload or with a message: whose turn it is stays as it was decided, or
+ * is decided anew. */
+static void weights_change(struct world *w)
+{
+    w->has_new_weights = w->are_scarce = true;
+    w->lead = UINT32_MAX; /* by which weight they share is not said */
+    w->depth = 1 + (int)draw(w, 4);
+    begin(w, SITE);
+    share_site(w);
+}
+
 /* More flows than connections, each with a destination of its own; deliveries end in the order in which they
  * began. */
 static void crowd_is_served(struct world *w)
@@ -613,7 +635,8 @@ int main(int argc, char **argv)
     uint64_t spans = 0, bound_twice = 0, strays = 0;
     static void (*const scenes[])(struct world *) = {
         tenants_share,   connections_are_shared, floors_hold,      urgent_is_next,  both_bind,
-        crowd_is_served, site_is_shared,         rides_are_shared, window_binds_too};
+        crowd_is_served, site_is_shared,         rides_are_shared, window_binds_too,
+        weights_change};
     for (uint64_t i = seed; i < seed + runs; i++) {
         static struct world w;
         w = (struct world){.random = (i * UINT64_C(0x9e3779b97f4a7c15)) | 1};
