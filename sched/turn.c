@@ -316,6 +316,7 @@ static bool charge(struct sched *s, struct share *share, uint32_t recipients)
     } else if (share_is_in_line(share)) {
         tree_remove(&t->waiting[class],
                     &share->in_turn); /* its last entry: it is counted out next */
+        turn_touch_one(s, t);  /* before its lanes are */
     }
     return true;
 }
