@@ -16,6 +16,7 @@
 #include "sched/turn.h"
 
 #include "sched/destination.h"
+#include "sched/gate.h"
 #include "sched/job.h"
 #include "sched/parking.h"
 #include "sched/place/claim.h"
@@ -175,6 +176,7 @@ static void end_pass(struct share *share)
 /* What selection did not find there may be there now. */
 void turn_ask_again(struct sched *s, struct share *share)
 {
+    share->wakes = 0;
     if (share->is_passed) {
         end_pass(share);
         file_anew(s, share);
@@ -316,7 +318,7 @@ static bool charge(struct sched *s, struct share *share, uint32_t recipients)
     } else if (share_is_in_line(share)) {
         tree_remove(&t->waiting[class],
                     &share->in_turn); /* its last entry: it is counted out next */
-        turn_touch_one(s, t);  /* before its lanes are */
+        turn_touch_one(s, t);         /* before its lanes are */
     }
     return true;
 }
@@ -565,9 +567,7 @@ static struct share *next_share(struct sched *s, struct turn *t, enum openness n
     struct share *share;
     while ((share = turn_next_share(s, t)) != NULL) {
         struct flow *f = share->flow;
-        if (turn_blocks(share)) {
-            job_unblock_all(s, f);
-        }
+        gate_wake_for(s, share);
         if (f->is_live || (f->passed_without_slot && need == OPEN_SLOT)) {
             break;
         }
@@ -762,7 +762,10 @@ void turn_pass(struct sched *s, struct flow *f)
 void turn_retry(struct sched *s, struct flow *f)
 {
     while (!list_is_empty(&f->passed_shares)) {
-        turn_ask_again(s, list_first(&f->passed_shares, struct share, in_flow));
+        struct share *share = list_first(&f->passed_shares, struct share, in_flow);
+        const uint8_t wakes = share->wakes; /* that its flow goes on elsewhere is no news there */
+        turn_ask_again(s, share);
+        share->wakes = wakes;
     }
 }
 

@@ -93,6 +93,8 @@ struct share {
             in_list; /* is_listed. flow.loose: it is told, none is; turn.unheard: it is not */
     };
     struct list in_marked; /* turn.marked: some job was passed over though it is told */
+    uint32_t woken_in; /* the last of sched.selection_runs, cut, in which its flow was woken for it */
+    uint8_t wakes;     /* how often in that, since it was asked again */
     bool is_passed, is_listed;
     bool is_told; /* its flow looks there for a slot; sched/place/shortage.h */
 };

@@ -3,6 +3,7 @@
 
 #include "sched/destination.h"
 #include "sched/flow.h"
+#include "sched/gate.h"
 #include "sched/job.h"
 #include "sched/place/connection.h"
 #include "sched/place/site.h"
@@ -40,9 +41,7 @@ void claim_update(struct sched *s, struct turn *t, enum openness need)
 static bool may_look(struct sched *s, struct share *share)
 {
     struct flow *f = share->flow;
-    if (turn_blocks(share)) {
-        job_unblock_all(s, f);
-    }
+    gate_wake_for(s, share);
     return f->is_live || f->passed_without_slot;
 }
 
