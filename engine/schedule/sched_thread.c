@@ -402,7 +402,8 @@ static void take_settings(struct sched_thread *t, struct settings *s)
     }
     for (uint32_t i = 0; i < t->core_count && t->cores[i].transport < s->transport_count; i++) {
         struct core *c = &t->cores[i];
-        /* What is decided by the settings that it has, as turns of what leaves memory, goes while they are t->serial. */
+        /* What the core has decided by its old settings, such as turns of mail that leaves memory, goes out before
+         * t->serial names the new ones. */
         for (struct sched_action decided; sched_pull_pending(c->sched, &decided, t->now);) {
             act(t, c, &decided);
         }
