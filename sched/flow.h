@@ -106,6 +106,8 @@ struct flows {
     struct list claims;                  /* turn.in_claims */
     struct turn *claim;                  /* whose claimant is looked at; NULL: none is */
     bool has_claimed;                    /* one was, for this selection */
+    bool keeps_passed;                   /* where this selection found nothing of a flow */
+    bool has_kept;                       /* and such a flow was let go on */
     int claims_granted;                  /* since whoever was next by slots went in spite of one */
 };
 

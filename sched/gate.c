@@ -3,16 +3,15 @@
 #include "sched/gate.h"
 
 #include "sched/transport.h"
-#include "sched/turn.h"
 
-static bool is_on(const struct sched *s)
+bool gate_is_on(const struct sched *s)
 {
     return s->config.max_message_concurrency > 0 || s->config.scale_max_concurrency > 0;
 }
 
 bool gate_allows(const struct sched *s, const struct job *j)
 {
-    if (!is_on(s)) {
+    if (!gate_is_on(s)) {
         return true;
     }
     const struct sched_config *c = &s->config;
@@ -41,30 +40,7 @@ static void reconsider_all(struct sched *s)
 
 void gate_reconsider(struct sched *s)
 {
-    if (is_on(s)) {
+    if (gate_is_on(s)) {
         reconsider_all(s);
     }
-}
-
-/* Messages at their cap are passed over wherever they are, and marked there: two flows of such messages would wake
- * each other for ever. A place takes two turns at most, its party's and that of lanes, so a flow that was
- * woken for it twice, with nothing selected and nothing opened there since, finds nothing a third time. A
- * message at its cap has an entry in flight, and is reconsidered behind that. */
-void gate_wake_for(struct sched *s, struct share *share)
-{
-    enum { TURNS = 2 };
-    const uint32_t run = (uint32_t)s->selection_runs;
-    if (!turn_blocks(share)) {
-        return;
-    }
-    if (share->woken_in != run) {
-        share->woken_in = run;
-        share->wakes = 0;
-    }
-    if (share->wakes < TURNS) {
-        share->wakes++;
-    } else if (is_on(s)) {
-        return;
-    }
-    job_unblock_all(s, share->flow);
 }

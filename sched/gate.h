@@ -10,13 +10,12 @@
 #include "sched/sched.h"
 
 struct job;
-struct share;
 
+/* There is a cap. */
+bool gate_is_on(const struct sched *s);
 /* The job may occupy one more worker. */
 bool gate_allows(const struct sched *s, const struct job *j);
 /* A delivery ended: gated jobs that may go on now are not blocked any more. */
 void gate_reconsider(struct sched *s);
-/* The flow of a share that is next in turn, and whose jobs were passed over because of it, looks at all of them again. */
-void gate_wake_for(struct sched *s, struct share *share);
 
 #endif

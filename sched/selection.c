@@ -167,8 +167,7 @@ enum selection selection_run(struct sched *s, struct flow *f, struct sched_entry
     return SELECTION_NONE;
 }
 
-/* Each flow that may have something, in turn. */
-enum selection selection_in_turn(struct sched *s, struct sched_entry **ret)
+static enum selection look_in_turn(struct sched *s, struct sched_entry **ret)
 {
     s->flows.has_claimed = false;
     for (;;) {
@@ -201,6 +200,30 @@ enum selection selection_in_turn(struct sched *s, struct sched_entry **ret)
         flow_rest(s, f);
         turn_pass(s, f);
     }
+}
+
+/* A flow that was let go on and not looked at to its end is asked again where it stayed passed: what it lacks there is
+ * not marked any more. */
+static void retry_live(struct sched *s)
+{
+    s->flows.has_kept = false;
+    for (int i = 0; i < SCHED_CLASSES; i++) {
+        for (struct tree_node *n = s->flows.live[i].first; n != NULL; n = tree_next(n)) {
+            turn_retry(s, container_of(n, struct flow, in_live));
+        }
+    }
+}
+
+/* Each flow that may have something, in turn. */
+enum selection selection_in_turn(struct sched *s, struct sched_entry **ret)
+{
+    s->flows.keeps_passed = gate_is_on(s);
+    enum selection found = look_in_turn(s, ret);
+    s->flows.keeps_passed = false;
+    if (s->flows.has_kept) {
+        retry_live(s);
+    }
+    return found;
 }
 
 /* --- turns by destination ------------------------------------------------------------------------- */

@@ -16,7 +16,6 @@
 #include "sched/turn.h"
 
 #include "sched/destination.h"
-#include "sched/gate.h"
 #include "sched/job.h"
 #include "sched/parking.h"
 #include "sched/place/claim.h"
@@ -173,10 +172,8 @@ static void end_pass(struct share *share)
     tree_node_init(&share->in_turn);
 }
 
-/* What selection did not find there may be there now. */
 void turn_ask_again(struct sched *s, struct share *share)
 {
-    share->wakes = 0;
     if (share->is_passed) {
         end_pass(share);
         file_anew(s, share);
@@ -244,7 +241,6 @@ static void refile(struct sched *s, struct stand *stand, bool is_at_party, bool 
     file(s, stand->at_lanes, is_at_lanes);
 }
 
-/* Jobs are parked there, and nothing of the destination's own bars them. */
 bool turn_is_sought(const struct stand *stand)
 {
     const struct sched_destination *d = stand->destination;
@@ -439,7 +435,6 @@ enum openness turn_openness(const struct sched *s, const struct turn *t)
     return openness_of_party(s, t->party);
 }
 
-/* NULL: nobody waits. */
 struct share *turn_first_share(const struct sched *s, const struct turn *t)
 {
     bool waits[SCHED_CLASSES], is_any = false;
@@ -567,7 +562,9 @@ static struct share *next_share(struct sched *s, struct turn *t, enum openness n
     struct share *share;
     while ((share = turn_next_share(s, t)) != NULL) {
         struct flow *f = share->flow;
-        gate_wake_for(s, share);
+        if (turn_blocks(share)) {
+            job_unblock_all(s, f);
+        }
         if (f->is_live || (f->passed_without_slot && need == OPEN_SLOT)) {
             break;
         }
@@ -751,6 +748,7 @@ void turn_pass(struct sched *s, struct flow *f)
     list_foreach_safe(t, &f->holds, struct turn, in_flow)
     {
         if (t->ready_in == OPEN_NOW || has_slot) {
+            t->whose->passed_in = (uint32_t)s->selection_runs;
             turn_pass_share(s, t->whose);
         }
     }
@@ -761,11 +759,13 @@ void turn_pass(struct sched *s, struct flow *f)
 
 void turn_retry(struct sched *s, struct flow *f)
 {
-    while (!list_is_empty(&f->passed_shares)) {
-        struct share *share = list_first(&f->passed_shares, struct share, in_flow);
-        const uint8_t wakes = share->wakes; /* that its flow goes on elsewhere is no news there */
-        turn_ask_again(s, share);
-        share->wakes = wakes;
+    list_foreach_safe(share, &f->passed_shares, struct share, in_flow)
+    {
+        bool is_kept = s->flows.keeps_passed && share->passed_in == (uint32_t)s->selection_runs;
+        s->flows.has_kept |= is_kept;
+        if (!is_kept) {
+            turn_ask_again(s, share);
+        }
     }
 }
 

@@ -93,8 +93,7 @@ struct share {
             in_list; /* is_listed. flow.loose: it is told, none is; turn.unheard: it is not */
     };
     struct list in_marked; /* turn.marked: some job was passed over though it is told */
-    uint32_t woken_in; /* the last of sched.selection_runs, cut, in which its flow was woken for it */
-    uint8_t wakes;     /* how often in that, since it was asked again */
+    uint32_t passed_in;    /* the last of sched.selection_runs, cut, that found nothing for it */
     bool is_passed, is_listed;
     bool is_told; /* its flow looks there for a slot; sched/place/shortage.h */
 };
@@ -177,7 +176,9 @@ void turn_settle_all(struct sched *s);
 bool turn_allows(const struct sched *s, const struct sched_destination *d, const struct flow *f);
 /* Selection has found nothing of the flow: others go where it had the turn. */
 void turn_pass(struct sched *s, struct flow *f);
-/* The flow has something new to look at. */
+/* The flow has something new to look at. With a cap on messages, it stays passed where the selection that is under
+ * way has found nothing of it: nothing opens meanwhile, and flows whose messages are at their cap, and so passed over
+ * wherever they are, would have each other look again for ever. */
 void turn_retry(struct sched *s, struct flow *f);
 /* The first job parked where the flow has the turn. NULL: none. */
 struct job *turn_first(const struct flow *f, enum openness need);

@@ -3,7 +3,6 @@
 
 #include "sched/destination.h"
 #include "sched/flow.h"
-#include "sched/gate.h"
 #include "sched/job.h"
 #include "sched/place/connection.h"
 #include "sched/place/site.h"
@@ -41,7 +40,9 @@ void claim_update(struct sched *s, struct turn *t, enum openness need)
 static bool may_look(struct sched *s, struct share *share)
 {
     struct flow *f = share->flow;
-    gate_wake_for(s, share);
+    if (turn_blocks(share)) {
+        job_unblock_all(s, f);
+    }
     return f->is_live || f->passed_without_slot;
 }
 
