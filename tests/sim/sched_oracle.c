@@ -278,7 +278,7 @@ static bool is_lent(const struct sched *s, const struct job *j)
                          s->now >= o->lent.from && s->now < o->lent.until);
 }
 
-static bool has_work(const struct sched *s, const struct sched_destination *d)
+static bool has_work(const struct sched *s, const struct sched_destination *d, bool may_ride)
 {
     const struct sched_terms *t = d->terms == NULL ? NULL : &d->terms->given;
     usec_t delay = t == NULL ? s->config.destination_rate_delay : t->rate_delay;
@@ -290,9 +290,23 @@ static bool has_work(const struct sched *s, const struct sched_destination *d)
     enum oracle_place place = sched_oracle_place(s, d, 0, 0);
     list_foreach(e, &d->todo, const struct sched_entry, place.link)
     {
-        if (is_lent(s, e->peer->job) &&
-            (place == ORACLE_CONNECTION ||
-             (place == ORACLE_WORKER && is_within_cap(s, e->peer->job)))) {
+        bool has_place = place == ORACLE_CONNECTION || place == ORACLE_WORKER;
+        bool is_free = (may_ride && place == ORACLE_CONNECTION) || is_within_cap(s, e->peer->job);
+        if (is_lent(s, e->peer->job) && has_place && is_free) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_any_work(const struct sched *s, bool may_ride)
+{
+    if (is_barred(s)) {
+        return false;
+    }
+    list_foreach(d, &s->destinations, const struct sched_destination, all)
+    {
+        if (has_work(s, d, may_ride)) {
             return true;
         }
     }
@@ -301,16 +315,12 @@ static bool has_work(const struct sched *s, const struct sched_destination *d)
 
 bool sched_oracle_has_work(const struct sched *s)
 {
-    if (is_barred(s)) {
-        return false;
-    }
-    list_foreach(d, &s->destinations, const struct sched_destination, all)
-    {
-        if (has_work(s, d)) {
-            return true;
-        }
-    }
-    return false;
+    return has_any_work(s, true);
+}
+
+bool sched_oracle_has_work_within_cap(const struct sched *s)
+{
+    return has_any_work(s, false);
 }
 
 static const struct sched_destination *first_destination(const struct sched *s)

@@ -20,6 +20,8 @@ enum oracle_place sched_oracle_place(const struct sched *s, const struct sched_d
 /* Some entry waits for a destination that has a place for it, and the cap on the workers of its
  * message allows it. Then sched_pull must find one. */
 bool sched_oracle_has_work(const struct sched *s);
+/* The same, but for messages at their cap, which might go on a connection that is there. */
+bool sched_oracle_has_work_within_cap(const struct sched *s);
 /* What selection chooses among is what a search one by one finds: the candidate as the queue manager looks
  * for it, job by job (5.5), and the destination whose turn it is. */
 void sched_oracle_check(struct sched *s);
