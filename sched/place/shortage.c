@@ -97,7 +97,9 @@ void shortage_file(struct sched *s, struct share *share)
     if (!is_filed(share)) {
         share->is_told = false;
         take_out(share);
-    } else if (!share->is_told && share->turn->is_free && !tree_is_empty(&share->queue)) {
+    } else if (share->turn->is_free && !tree_is_empty(&share->queue) &&
+               (!share->is_told || share->is_listed)) {
+        /* Its flow may have passed over what it finds there from now on. */
         (void)tell(s, share); /* it says itself whether it could */
     } else {
         put(share);

@@ -16,11 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* From a seed with which few worlds find each fault that such worlds have found: flows of capped messages that wake
+ * each other for ever (ten of the first 60), mail that is left though it could go (1682), a flow that is
+ * not looked at though it could use a slot (1662). */
+#define SEED 1501
 #ifdef SLUICE_SANITIZED
 #define WORLDS 60
 #else
-#define WORLDS                                                                                     \
-    200 /* in 6 of the first 100, flows of capped messages once woke each other for ever */
+#define WORLDS 200
 #endif
 #define STEPS        700
 #define CHECK_EVERY  64
@@ -563,7 +566,7 @@ static void write_names(void)
 
 int main(int argc, char **argv)
 {
-    const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+    const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : SEED;
     const uint64_t worlds = argc > 2 ? strtoull(argv[2], NULL, 10) : WORLDS;
     uint64_t checksum = 0;
     write_names();
