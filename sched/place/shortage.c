@@ -142,7 +142,7 @@ void shortage_ride(struct sched *s, struct turn *t)
 
 void shortage_ask_again(struct sched *s, struct share *share)
 {
-    if (is_filed(share) && !share->is_told && share->turn->is_free) {
+    if (is_filed(share) && share->turn->is_free) {
         (void)tell(s, share); /* it says itself whether it could */
     }
 }
