@@ -51,7 +51,7 @@ struct turn {
     struct list touched;       /* sched.flows.touched */
     struct share *last; /* of lanes: of whose flow a connection became idle last, when opening
                                 * one would end an idle one; it was not served since. Or NULL */
-    uint64_t goes_on;          /* so much its tag may be ahead: as its weight was then */
+    uint64_t goes_on;   /* so much its tag may be ahead: as its weight was then */
     struct tree barred; /* of lanes: turn.in_barred, by barred_until */
     struct tree_node in_barred; /* of a party: nobody rides there, as others are too far behind */
     uint64_t barred_until;      /* the least tag at the lanes is this */
@@ -85,15 +85,16 @@ struct share {
     uint32_t stands;     /* it goes with the last one */
     uint32_t waiting;    /* entries */
     struct stake *stake; /* NULL: that of its tenant's first flow, while no other is there */
-    struct stand
-        *only; /* its only stand; NULL: those that it has are in a table, or it is at lanes */
+    /* Its only stand; NULL: those that it has are in a table, or it is at lanes. */
+    struct stand *only;
     union {
         struct tree_node in_seeks; /* flow.seeks: it is told, and jobs are parked */
-        struct list
-            in_list; /* is_listed. flow.loose: it is told, none is; turn.unheard: it is not */
+        /* is_listed. flow.loose: it is told, and no jobs are parked; turn.unheard: it is not told. */
+        struct list in_list;
     };
     struct list in_marked; /* turn.marked: some job was passed over though it is told */
-    uint32_t passed_in;    /* the last of sched.selection_runs, cut, that found nothing for it */
+    /* Low half of sched.selection_runs when a selection last found nothing for it. */
+    uint32_t passed_in;
     bool is_passed, is_listed;
     bool is_told; /* its flow looks there for a slot; sched/place/shortage.h */
 };

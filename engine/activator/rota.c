@@ -23,8 +23,8 @@ struct rota_party {
     struct list all;          /* its flows */
     struct heap waiting;      /* its flows that wait */
     struct heap_node giver;   /* in rota.giving of its class during a plan */
-    struct heap
-        giving; /* during a plan, once it was looked at: its flows that have places to give */
+    /* During a plan, once the party was looked at: its flows that have places to give. */
+    struct heap giving;
     char tenant[];
 };
 

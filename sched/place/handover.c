@@ -26,8 +26,8 @@ enum {
     PLACES_LOOKED_AT = 4
 }; /* of those that wait: one pass costs no more */
 
-#define KEPT_UNIT                                                                                  \
-    1000000 /* so that two numbers of connections differ at any two weights up to 1,000 */
+/* So that two numbers of connections differ at any two weights up to 1,000. */
+#define KEPT_UNIT 1000000
 
 static uint32_t kept(const struct flow *f)
 {

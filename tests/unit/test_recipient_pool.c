@@ -106,22 +106,28 @@ static void slots_move_on(void **state)
     bed_close(&b);
 }
 
-/* Both limits as large as options may be: a job's share stays a number. */
+/* Both limits as large as options may be; A has the pool, and B may preempt it. */
+static void open_largest(struct bed *b)
+{
+    bed_init(b);
+    b->config.message_recipient_minimum = 2;
+    b->config.message_recipient_limit = 8;
+    b->config.recipient_limit = INT_MAX;
+    b->config.extra_recipient_limit = INT_MAX;
+    b->config.recipient_refill_limit = 3;
+    b->config.delivery_slot_cost = 2;
+    b->config.delivery_slot_loan = 3;
+    b->config.minimum_delivery_slots = 0;
+    bed_open(b);
+    bed_spread(b, 'A', 8);
+    bed_spread(b, 'B', 3);
+}
+
+/* A job's share stays a number. */
 static void the_largest_limits(void **state)
 {
     static struct bed b;
-    bed_init(&b);
-    b.config.message_recipient_minimum = 2;
-    b.config.message_recipient_limit = 8;
-    b.config.recipient_limit = INT_MAX;
-    b.config.extra_recipient_limit = INT_MAX;
-    b.config.recipient_refill_limit = 3;
-    b.config.delivery_slot_cost = 2;
-    b.config.delivery_slot_loan = 3;
-    b.config.minimum_delivery_slots = 0;
-    bed_open(&b);
-    bed_spread(&b, 'A', 8);
-    bed_spread(&b, 'B', 3);
+    open_largest(&b);
     expect(&b, 'B', (struct figures){2, 0, 1, true, 0});
     assert_string_equal(bed_select(&b), "A a00000 u@a00000");
     assert_string_equal(bed_select(&b), "B b00000 u@b00000");
@@ -133,18 +139,7 @@ static void the_largest_limits(void **state)
 static void a_pool_that_shrinks(void **state)
 {
     static struct bed b;
-    bed_init(&b);
-    b.config.message_recipient_minimum = 2;
-    b.config.message_recipient_limit = 8;
-    b.config.recipient_limit = INT_MAX;
-    b.config.extra_recipient_limit = INT_MAX;
-    b.config.recipient_refill_limit = 3;
-    b.config.delivery_slot_cost = 2;
-    b.config.delivery_slot_loan = 3;
-    b.config.minimum_delivery_slots = 0;
-    bed_open(&b);
-    bed_spread(&b, 'A', 8);
-    bed_spread(&b, 'B', 3);
+    open_largest(&b);
     struct sched_action a;
     assert_true(sched_pull(b.sched, &a, 0) && a.kind == SCHED_READ); /* A's, which has it all */
     assert_true(sched_pull(b.sched, &a, 0) && a.kind == SCHED_DELIVER);

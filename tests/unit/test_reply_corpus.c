@@ -107,26 +107,43 @@ static void judge_quoted(const struct reply_set *set, struct reply_matcher *matc
     }
 }
 
+/* The rules that are shipped. */
+struct shipped {
+    struct reply_set *set;
+    struct reply_matcher *matcher;
+};
+
+static struct shipped open_shipped(void)
+{
+    const struct config_texts none = {NULL, 0};
+    const struct config_sink sink = {.complain = complain};
+    struct shipped rules = {.matcher = reply_matcher_new()};
+    assert_non_null(rules.matcher);
+    assert_int_equal(reply_set_load(&none, true, &sink, &rules.set), 0);
+    return rules;
+}
+
+static void close_shipped(const struct shipped *rules)
+{
+    reply_matcher_free(rules->matcher);
+    reply_set_free(rules->set);
+}
+
 static void replies_of_the_world_get_their_class(void **state)
 {
     static const char *const names[] = {"replies", "texts of reports", "replies in reports"};
     static const unsigned least[] = {600, 300, 500};
-    const struct config_texts none = {NULL, 0};
-    const struct config_sink sink = {.complain = complain};
+    struct shipped rules = open_shipped();
     struct score scores[WAY_COUNT] = {{0}};
-    struct reply_set *set = NULL;
-    struct reply_matcher *matcher = reply_matcher_new();
     char *line = NULL;
     size_t room = 0;
     FILE *in = fopen(CORPUS, "re");
-    (void)state;
-    assert_int_equal(reply_set_load(&none, true, &sink, &set), 0);
-    assert_true(in != NULL && matcher != NULL);
+    assert_non_null(in);
     while (getline(&line, &room, in) >= 0) {
         struct example e;
         if (read_example(line, &e)) {
-            judge(set, matcher, &e, &scores[e.way]);
-            judge_quoted(set, matcher, &e, &scores[QUOTED]);
+            judge(rules.set, rules.matcher, &e, &scores[e.way]);
+            judge_quoted(rules.set, rules.matcher, &e, &scores[QUOTED]);
         }
     }
     for (int way = 0; way < WAY_COUNT; way++) {
@@ -141,8 +158,7 @@ static void replies_of_the_world_get_their_class(void **state)
     }
     free(line);
     (void)fclose(in); /* it was only read */
-    reply_matcher_free(matcher);
-    reply_set_free(set);
+    close_shipped(&rules);
 }
 
 /* Words of a missing recipient that speak of somebody else. */
@@ -192,15 +208,9 @@ static void others_are_no_missing_recipients(void **state)
         "550 no",
         "553 no",
     };
-    const struct config_texts none = {NULL, 0};
-    const struct config_sink sink = {.complain = complain};
-    struct reply_set *set = NULL;
-    struct reply_matcher *matcher = reply_matcher_new();
+    struct shipped rules = open_shipped();
     struct reply reply;
     struct reply_verdict v;
-    (void)state;
-    assert_int_equal(reply_set_load(&none, true, &sink, &set), 0);
-    assert_non_null(matcher);
     for (size_t i = 0; i < 3 * sizeof(rows) / sizeof(rows[0]); i++) {
         struct slice line = slice_of(rows[i / 3]);
         if (i % 3 == 2) {
@@ -209,14 +219,13 @@ static void others_are_no_missing_recipients(void **state)
             reply_read(line, &reply);
             reply.stage = i % 3 == 0 ? REPLY_AT_RCPT : REPLY_AT_NOTHING;
         }
-        reply_set_classify(set, matcher, &reply, &v);
+        reply_set_classify(rules.set, rules.matcher, &reply, &v);
         if (v.class == REPLY_MAILBOX) {
             fail_msg("%s: %s", rows[i / 3],
-                     v.rule == REPLY_NO_RULE ? v.why : reply_set_rule(set, v.rule)->name);
+                     v.rule == REPLY_NO_RULE ? v.why : reply_set_rule(rules.set, v.rule)->name);
         }
     }
-    reply_matcher_free(matcher);
-    reply_set_free(set);
+    close_shipped(&rules);
 }
 
 /* Words that also stand in replies about hosts that are not there, of a host that is and does not want us. */
@@ -244,27 +253,20 @@ static void who_is_unwanted_is_not_elsewhere(void **state)
          "553 5.7.1 mail from 192.0.2.1 rejected: exceeds our limit of messages"},
         {REPLY_OTHER, REPLY_AT_RCPT, "550 5.5.3 Too many recipients for this message today"},
     };
-    const struct config_texts none = {NULL, 0};
-    const struct config_sink sink = {.complain = complain};
-    struct reply_set *set = NULL;
-    struct reply_matcher *matcher = reply_matcher_new();
+    struct shipped rules = open_shipped();
     struct reply reply;
     struct reply_verdict v;
-    (void)state;
-    assert_int_equal(reply_set_load(&none, true, &sink, &set), 0);
-    assert_non_null(matcher);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         reply_read(slice_of(rows[i].text), &reply);
         reply.stage = rows[i].stage;
-        reply_set_classify(set, matcher, &reply, &v);
+        reply_set_classify(rules.set, rules.matcher, &reply, &v);
         if (v.class != rows[i].class) {
             fail_msg("%s, by %s: %s", reply_class_text(v.class),
-                     v.rule == REPLY_NO_RULE ? v.why : reply_set_rule(set, v.rule)->name,
+                     v.rule == REPLY_NO_RULE ? v.why : reply_set_rule(rules.set, v.rule)->name,
                      rows[i].text);
         }
     }
-    reply_matcher_free(matcher);
-    reply_set_free(set);
+    close_shipped(&rules);
 }
 
 /* No host's reply is in the report, and no rule knows its words: then nobody refused by a policy. */
@@ -282,22 +284,15 @@ static void own_words_of_reports_are_no_refusals(void **state)
         {"5.2.1", "Delivery failed 20 attempts: user@example.com", REPLY_MAILBOX},
         {"", "smtp; 554 Delivery failed 20 attempts: user@example.com", REPLY_POLICY},
     };
-    const struct config_texts none = {NULL, 0};
-    const struct config_sink sink = {.complain = complain};
-    struct reply_set *set = NULL;
-    struct reply_matcher *matcher = reply_matcher_new();
+    struct shipped rules = open_shipped();
     struct reply reply;
     struct reply_verdict v;
-    (void)state;
-    assert_int_equal(reply_set_load(&none, true, &sink, &set), 0);
-    assert_non_null(matcher);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         reply_read_dsn(slice_of(rows[i].status), slice_of(rows[i].text), &reply);
-        reply_set_classify(set, matcher, &reply, &v);
+        reply_set_classify(rules.set, rules.matcher, &reply, &v);
         assert_int_equal(v.class, rows[i].class);
     }
-    reply_matcher_free(matcher);
-    reply_set_free(set);
+    close_shipped(&rules);
 }
 
 int main(void)
